@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All of soma's public interface. */
+#ifndef SOMA_SOMA_H
+#define SOMA_SOMA_H
+
+#include <soma/log.h>
+#include <soma/model.h>
+#include <soma/status.h>
+#include <soma/version.h>
+
+#endif

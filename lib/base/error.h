@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recording the detail of an error.  The first function that names an error
+ * records it; callers pass the status on.  Nothing is formatted here: the format
+ * and up to four integers are kept until soma_error_last() asks for the text.
+ * Thread-local, no locks, no allocation.
+ */
+#ifndef SOMA_LIB_BASE_ERROR_H
+#define SOMA_LIB_BASE_ERROR_H
+
+#include <soma/status.h>
+
+/*
+ * Records an error and returns `status`.  `format` must be a string literal whose
+ * conversions are only PRIu64, PRIx64 and PRId64 for the arguments in order, and
+ * at most one "%s", which must come first and takes `name` (copied, cut at 95
+ * bytes).
+ */
+struct soma__error_args {
+	const char *name;
+	uint64_t arg[4];
+};
+
+enum soma_status soma__error(enum soma_status status, const char *format, struct soma__error_args args);
+
+/* soma__error() with integers only: soma__fail(INVALID_VALUE, "size %" PRIu64, size) */
+#define soma__fail(code, format, ...)                                                              \
+	soma__error(SOMA_STATUS_##code, format, (struct soma__error_args){ .arg = { __VA_ARGS__ } })
+
+/* The quantities of the error just recorded on this thread. */
+void soma__error_sizes(uint64_t requested, uint64_t current, uint64_t remaining, uint64_t limit);
+void soma__error_driver(int driver_code);
+void soma__error_generation(uint64_t generation);
+
+#endif

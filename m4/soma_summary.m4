@@ -1,0 +1,11 @@
+# SOMA_SUMMARY: what was decided, at the end of configure.
+AC_DEFUN([SOMA_SUMMARY], [
+AC_MSG_NOTICE([
+  soma $PACKAGE_VERSION
+    compiler     $CC
+    jemalloc     $soma_jemalloc_text
+    sanitizers   $enable_sanitizers
+    coverage     $enable_coverage
+    unit tests   $soma_check
+])
+])

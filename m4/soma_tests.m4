@@ -1,0 +1,8 @@
+# SOMA_TESTS: Check for the unit tests; mimalloc and jemalloc as peers of `make bench`.
+AC_DEFUN([SOMA_TESTS], [
+PKG_CHECK_MODULES([CHECK], [check >= 0.10], [soma_check=yes], [soma_check=no])
+AM_CONDITIONAL([SOMA_WITH_CHECK], [test "x$soma_check" = xyes])
+AC_CHECK_PROGS([VALGRIND], [valgrind])
+AC_CHECK_PROGS([PYTHON3], [python3])
+AC_SUBST([PYTHON3])
+])
