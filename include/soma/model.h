@@ -72,6 +72,7 @@ struct soma_policy_pool {
 };
 
 #define SOMA_POLICY_POOLS_MAX 2
+#define SOMA_POLICY_BATCH_MAX 1024
 
 /* A policy is data; the presets are rows of a table.  Start from a preset. */
 struct soma_policy {
@@ -322,16 +323,15 @@ struct soma_extent {
 	uint64_t address;
 	uint64_t size;      /* capacity for a block */
 	uint64_t requested; /* LIVE: requested bytes */
-	uint64_t stream;    /* SEGMENT of a per-stream policy: its stream; PENDING: the freeing stream */
+	uint64_t stream;    /* SEGMENT, FREE of a per-stream policy: its stream; PENDING: the freeing stream */
 	uint64_t seq;       /* PENDING: the position of the (latest) free */
 	bool stranded;      /* FREE or PENDING: only one stream may use it at present */
 };
 
-/* Calls visit for every segment and block in address order, until it returns
- * false.  visit must not change the model.  SOMA_STATUS_OUT_OF_HOST_MEMORY: there
- * was no memory to order the segments; nothing was visited. */
-enum soma_status soma_model_walk(const struct soma_model *model,
-				 bool (*visit)(void *context, const struct soma_extent *extent), void *context);
+/* Calls visit for every segment and block in address order, until it returns false.
+ * visit must not change the model. */
+void soma_model_walk(const struct soma_model *model,
+		     bool (*visit)(void *context, const struct soma_extent *extent), void *context);
 
 /* ---- the model's own records ---------------------------------------------- */
 

@@ -8,6 +8,8 @@
 #ifndef SOMA_LIB_BASE_ERROR_H
 #define SOMA_LIB_BASE_ERROR_H
 
+#include <inttypes.h>
+
 #include <soma/status.h>
 
 /*

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks in address order: joining neighbours, splitting, and the way of a freed block
+ * from pending to complete.  HACKING, "Filing", "Completion" and "Alloc", are the rules.
+ *
+ * Nothing here fails: callers reserve records with soma__blocks_reserve() first.
+ */
+#ifndef SOMA_LIB_MODEL_BLOCKS_H
+#define SOMA_LIB_MODEL_BLOCKS_H
+
+#include "lib/model/state.h"
+
+/* Records for one operation, and for what is on its way to a shelf already. */
+bool soma__blocks_reserve(struct soma_model *model);
+
+/* The shelf with this number, which must have been made. */
+static inline struct soma__shelf *
+soma__shelf_at(const struct soma_model *model, uint32_t shelf)
+{
+	return model->shelves[shelf];
+}
+
+/* Makes the shelf if need be, with room for blocks of up to `granules`. */
+bool soma__shelf_make(struct soma_model *model, uint32_t shelf, uint64_t granules);
+
+/* A new block record after `previous` (0: at the segment's front). */
+uint32_t soma__block_insert(struct soma_model *model, uint32_t segment, uint32_t previous, uint64_t address);
+
+/* Takes the record of a block out; its addresses fall to the block before it. */
+void soma__block_erase(struct soma_model *model, uint32_t block);
+
+/* A live or new block becomes free: complete, pending or parked (node state). */
+void soma__block_complete(struct soma_model *model, uint32_t block);
+void soma__block_park(struct soma_model *model, struct soma__stream *stream, uint32_t block, uint64_t position);
+void soma__block_pend(struct soma_model *model, struct soma__stream *stream, uint32_t block, uint64_t position);
+
+/* A free block loses its node and its place on shelf, list and trees; it is left as a
+ * live one of no account. */
+void soma__block_unshelve(struct soma_model *model, uint32_t block);
+
+/* Takes `granules` from the front of a free block; what is left stays free if the
+ * policy splits it, else all is taken.  Returns the block, live. */
+uint32_t soma__block_take(struct soma_model *model, uint32_t node, uint64_t granules);
+
+/* Makes one pending block of the free blocks from `first` up to `end`, keeping the node
+ * `latest` of one of them. */
+void soma__block_join_run(struct soma_model *model, uint32_t first, uint64_t end, uint32_t latest);
+
+/* Completes the stream's pending frees that are known to have executed. */
+void soma__stream_complete(struct soma_model *model, struct soma__stream *stream);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams, positions and order.
+ *
+ * A stream's clock says after which positions of other streams its next operation
+ * runs; its joins say when it learned so, for events recorded earlier and for what its
+ * progress implies about others.  Clocks are flattened: a join brings everything that
+ * the event implies, so nothing here recurses.
+ */
+#ifndef SOMA_LIB_MODEL_CLOCK_H
+#define SOMA_LIB_MODEL_CLOCK_H
+
+#include "lib/model/state.h"
+
+#define SOMA__SLOT_BITS 20
+
+/* The stream with this id, destroyed or not; NULL when there never was one or it is
+ * gone. */
+static inline struct soma__stream *
+soma__stream_find(const struct soma_model *model, uint64_t id)
+{
+	uint64_t slot = id & (((uint64_t)1 << SOMA__SLOT_BITS) - 1);
+	struct soma__stream *stream;
+
+	if (slot >= model->stream_slots)
+		return NULL;
+	stream = model->streams[slot];
+	return stream->exists && stream->id == id ? stream : NULL;
+}
+
+static inline uint32_t
+soma__stream_slot(const struct soma__stream *stream)
+{
+	return (uint32_t)(stream->id & (((uint64_t)1 << SOMA__SLOT_BITS) - 1));
+}
+
+/* Was there a stream with this id that is gone by now? */
+bool soma__stream_is_gone(const struct soma_model *model, uint64_t id);
+
+/* The same, for an operation: the error is recorded when it cannot take one. */
+enum soma_status soma__stream_accepting(const struct soma_model *model, uint64_t id,
+					struct soma__stream **stream);
+
+enum soma_status soma__stream_add(struct soma_model *model, unsigned flags, struct soma__stream **stream);
+
+/* Lets a destroyed stream go if nothing holds it. */
+void soma__stream_settle(struct soma_model *model, struct soma__stream *stream);
+
+/* ---- joins: reserve, then join; joining cannot fail ---- */
+
+/* Room for what joining the event (from, seq) may add. */
+bool soma__clock_reserve_event(struct soma_model *model, struct soma__stream *stream,
+			       struct soma__stream *from);
+void soma__clock_join_event(struct soma_model *model, struct soma__stream *stream,
+			    const struct soma__stream *from, uint64_t seq);
+
+/* The legacy stream's implicit order, joined at the stream's next position.  After
+ * the operation took its position, soma__clock_submit() remembers that it was. */
+bool soma__clock_reserve_legacy(struct soma_model *model, struct soma__stream *stream);
+void soma__clock_join_legacy(struct soma_model *model, struct soma__stream *stream);
+
+void soma__clock_submit_ordered(struct soma_model *model, struct soma__stream *stream);
+
+/* The stream takes a position. */
+static inline uint64_t
+soma__clock_submit(struct soma_model *model, struct soma__stream *stream)
+{
+	if (stream->ordered)
+		soma__clock_submit_ordered(model, stream);
+	return stream->submitted++;
+}
+
+/* Takes back the last `count` joins. */
+void soma__clock_undo(struct soma__stream *stream, uint32_t count);
+
+/* Forgets components that prove nothing any more. */
+void soma__clock_drop_moot(const struct soma_model *model, struct soma__stream *stream);
+
+/* clock[stream][of], 0 when there is no component. */
+uint64_t soma__clock_get(const struct soma__stream *stream, uint64_t of);
+
+/* The stream has executed everything below seq, `observed` by the host or not; so have
+ * the streams that it waited for.  Fills model->raised. */
+void soma__clock_raise(struct soma_model *model, struct soma__stream *stream, uint64_t seq, bool observed);
+
+#endif

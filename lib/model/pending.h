@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pending frees of a stream: in the order of their positions always, and by (size,
+ * address) for streams that another one was ever ordered after ("followed"), so that
+ * "the best fit among the frees before position s" is one descent.
+ *
+ * A node that is handed in must have its state, shelf and position set.
+ */
+#ifndef SOMA_LIB_MODEL_PENDING_H
+#define SOMA_LIB_MODEL_PENDING_H
+
+#include "lib/model/state.h"
+
+/* Appends the node of the stream's latest free. */
+void soma__pending_link(struct soma_model *model, struct soma__stream *stream, uint32_t node);
+void soma__pending_unlink(struct soma_model *model, struct soma__stream *stream, uint32_t node);
+
+/* The block of a pending node came to, or is about to leave, this place and size. */
+void soma__pending_file(struct soma_model *model, struct soma__stream *stream, uint32_t node, uint64_t address,
+			uint64_t granules);
+void soma__pending_unfile(struct soma_model *model, struct soma__stream *stream, uint32_t node,
+			  uint64_t address, uint64_t granules);
+
+/* From now on keeps the stream's pending frees by size as well.  False without memory. */
+bool soma__pending_follow(struct soma_model *model, struct soma__stream *stream);
+
+/* Of the stream's pending blocks of a pool with positions below `limit` and at least
+ * `granules`, the tree node of the one with the least (size, address); 0 if none.  The
+ * stream must be followed. */
+uint32_t soma__pending_best(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
+			    uint64_t granules, uint64_t limit);
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ladder of an allocation: shelves, the queue, followed events, growing, and what
+ * is tried only when growing failed.  Each rung is a function; the order is in
+ * soma__place().  Not thread-safe, like the model.
+ */
+#include "lib/model/place.h"
+
+#include "lib/model/blocks.h"
+#include "lib/model/clock.h"
+#include "lib/model/pending.h"
+#include "lib/model/queue.h"
+#include "lib/model/segments.h"
+
+static bool
+reuses(const struct soma_model *model, unsigned rule)
+{
+	return (model->policy.reuse & rule) != 0;
+}
+
+static uint32_t
+find_on(const struct soma_model *model, uint32_t shelf, uint64_t granules)
+{
+	if (shelf >= model->shelf_slots || model->shelves[shelf] == NULL)
+		return 0;
+	return soma__shelf_find(&model->index, model->shelves[shelf], granules);
+}
+
+/* The stream's own shelf, then the shared one. */
+static uint32_t
+find_shelved(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
+	     uint64_t granules)
+{
+	uint32_t node = 0;
+
+	if (model->policy.per_stream || reuses(model, SOMA_REUSE_SAME_STREAM))
+		node = find_on(model, soma__own_shelf(model, soma__stream_slot(stream), pool), granules);
+	if (node == 0 && !model->policy.per_stream)
+		node = find_on(model, pool, granules);
+	return node;
+}
+
+/* The lesser of two tree nodes by (size, address); 0 is none. */
+static uint32_t
+lesser(const struct soma_model *model, uint32_t a, uint32_t b)
+{
+	const struct soma__tree_node *first = soma__tree_at(&model->index.trees, a);
+	const struct soma__tree_node *second = soma__tree_at(&model->index.trees, b);
+
+	if (a == 0 || b == 0)
+		return a != 0 ? a : b;
+	if (first->major != second->major)
+		return first->major < second->major ? a : b;
+	return first->minor < second->minor ? a : b;
+}
+
+/* The best of the pending frees that events put before this stream. */
+static uint32_t
+find_followed(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules)
+{
+	uint32_t best = 0;
+
+	if (stream->clock.entry_count == 0)
+		return 0;
+	soma__clock_drop_moot(model, stream);
+	for (uint32_t i = 0; i < stream->clock.entry_count; i++) {
+		const struct soma__clock_entry *entry = &stream->clock.entries[i];
+		const struct soma__stream *other = soma__stream_find(model, entry->id);
+
+		if (other->oldest != 0)
+			best = lesser(model, best,
+				      soma__pending_best(model, other, pool, granules, entry->seq));
+	}
+	return best != 0 ? soma__tree_at(&model->index.trees, best)->record : 0;
+}
+
+/* ---- when growing failed ---- */
+
+struct run {
+	uint32_t first; /* block */
+	uint64_t address, granules;
+};
+
+/* May this block be part of a run for the stream whose own shelf is `own`? */
+static bool
+in_run(const struct soma_model *model, uint32_t name, uint32_t own, bool *is_own)
+{
+	const struct soma__block *block = soma__block_at(model, name);
+	const struct soma__node *node;
+
+	if (name == 0 || block->kind != SOMA__BLOCK_FREE)
+		return false;
+	node = soma__node_at(&model->index, block->node);
+	*is_own = node->state == SOMA__NODE_PENDING && node->shelf == own;
+	return *is_own || node->state == SOMA__NODE_COMPLETE;
+}
+
+/* The run that has `name` as its first own block; false if an earlier one is there.
+ * Complete blocks never touch, so one step back tells. */
+static bool
+measure_run(const struct soma_model *model, uint32_t name, uint32_t own, struct run *run)
+{
+	uint32_t previous = soma__block_at(model, name)->previous;
+	bool is_own;
+
+	run->first = name;
+	if (in_run(model, previous, own, &is_own)) {
+		if (is_own)
+			return false;
+		run->first = previous;
+		previous = soma__block_at(model, previous)->previous;
+		if (in_run(model, previous, own, &is_own) && is_own)
+			return false;
+	}
+	run->address = soma__block_address(soma__block_at(model, run->first));
+	while (in_run(model, name, own, &is_own)) {
+		const struct soma__block *block = soma__block_at(model, name);
+
+		run->granules = soma__block_end(model, block) - run->address;
+		name = block->next;
+	}
+	return true;
+}
+
+/* Makes one pending block of the run, with the position of its latest free. */
+static void
+join_run(struct soma_model *model, const struct run *run, uint32_t own)
+{
+	uint64_t end = run->address + run->granules, position = 0;
+	uint32_t latest = 0;
+	bool is_own;
+
+	for (uint32_t name = run->first; in_run(model, name, own, &is_own);
+	     name = soma__block_at(model, name)->next) {
+		const struct soma__node *node =
+			soma__node_at(&model->index, soma__block_at(model, name)->node);
+
+		if (is_own && node->position >= position) {
+			position = node->position;
+			latest = soma__block_at(model, name)->node;
+		}
+	}
+	soma__block_join_run(model, run->first, end, latest);
+}
+
+static enum soma_status
+gather(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules, uint32_t *found)
+{
+	uint32_t own = soma__own_shelf(model, soma__stream_slot(stream), pool);
+	struct run best = { 0 }, run = { 0 };
+
+	*found = 0;
+	for (uint32_t name = stream->oldest; name != 0; name = soma__node_at(&model->index, name)->newer) {
+		const struct soma__node *node = soma__node_at(&model->index, name);
+
+		if (node->shelf != own || !measure_run(model, node->block, own, &run) ||
+		    run.granules < granules)
+			continue;
+		if (best.first == 0 || run.granules < best.granules ||
+		    (run.granules == best.granules && run.address < best.address))
+			best = run;
+	}
+	if (best.first == 0)
+		return SOMA_STATUS_OK;
+	if (!soma__shelf_make(model, own, best.granules))
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	join_run(model, &best, own);
+	*found = soma__block_at(model, best.first)->node;
+	return SOMA_STATUS_OK;
+}
+
+/* The best of all other streams' pending frees. */
+static enum soma_status
+find_internal(struct soma_model *model, const struct soma__stream *stream, unsigned pool, uint64_t granules,
+	      uint32_t *node)
+{
+	uint32_t best = 0;
+
+	for (uint32_t slot = 0; slot < model->stream_slots; slot++) {
+		struct soma__stream *other = model->streams[slot];
+
+		if (other == stream || other->oldest == 0)
+			continue;
+		if (!soma__pending_follow(model, other))
+			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+		best = lesser(model, best, soma__pending_best(model, other, pool, granules, UINT64_MAX));
+	}
+	*node = best != 0 ? soma__tree_at(&model->index.trees, best)->record : 0;
+	return SOMA_STATUS_OK;
+}
+
+static enum soma_status
+take_internal(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
+	      struct soma__placement *placement)
+{
+	struct soma__stream *other;
+	uint32_t node;
+	enum soma_status status = find_internal(model, stream, pool, granules, &node);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (node == 0)
+		return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
+	other = model->streams[soma__shelf_slot(model, soma__node_at(&model->index, node)->shelf)];
+	if (!soma__clock_reserve_event(model, stream, other))
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	placement->wait_stream = other->id;
+	placement->wait_seq = soma__node_at(&model->index, node)->position + 1;
+	soma__clock_join_event(model, stream, other, placement->wait_seq);
+	placement->block = soma__block_take(model, node, granules);
+	return SOMA_STATUS_OK;
+}
+
+/* Releases what is idle, then grows again. */
+static enum soma__growth
+grow_after_release(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
+		   uint32_t *block)
+{
+	if (!soma__segments_reserve_growth(model, stream, pool, granules) ||
+	    !soma__segments_reserve_release(model))
+		return SOMA__GROWTH_NO_RECORDS;
+	if (!soma__segments_release(model, 0))
+		return SOMA__GROWTH_REFUSED;
+	return soma__segments_grow(model, stream, pool, granules, block);
+}
+
+static enum soma_status
+place_without_growing(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
+		      struct soma__placement *placement)
+{
+	uint32_t node;
+
+	if (model->policy.release_on_failure) {
+		enum soma__growth growth =
+			grow_after_release(model, stream, pool, granules, &placement->block);
+
+		if (growth != SOMA__GROWTH_REFUSED)
+			return soma__growth_status(growth);
+	}
+	if (reuses(model, SOMA_REUSE_SAME_STREAM) && !model->policy.per_stream) {
+		enum soma_status status = gather(model, stream, pool, granules, &node);
+
+		if (status != SOMA_STATUS_OK)
+			return status;
+		if (node != 0) {
+			placement->block = soma__block_take(model, node, granules);
+			return SOMA_STATUS_OK;
+		}
+	}
+	if (reuses(model, SOMA_REUSE_INTERNAL))
+		return take_internal(model, stream, pool, granules, placement);
+	return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
+}
+
+enum soma_status
+soma__place(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
+	    struct soma__placement *placement)
+{
+	uint32_t node = find_shelved(model, stream, pool, granules);
+	enum soma__growth growth;
+
+	if (node == 0 && soma__queue_length(model) != 0) {
+		soma__queue_file(model, soma__queue_length(model));
+		node = find_shelved(model, stream, pool, granules);
+	}
+	if (node == 0 && reuses(model, SOMA_REUSE_FOLLOW_EVENTS))
+		node = find_followed(model, stream, pool, granules);
+	if (node != 0) {
+		placement->block = soma__block_take(model, node, granules);
+		return SOMA_STATUS_OK;
+	}
+	growth = soma__segments_grow(model, stream, pool, granules, &placement->block);
+	if (growth != SOMA__GROWTH_REFUSED)
+		return soma__growth_status(growth);
+	return place_without_growing(model, stream, pool, granules, placement);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a model tells of itself: counters, the walk, its memory.  Changes nothing but
+ * the peaks when asked to. */
+#include <soma/model.h>
+
+#include "lib/model/blocks.h"
+#include "lib/model/clock.h"
+#include "lib/model/queue.h"
+#include "lib/model/state.h"
+
+/* ---- counters ---- */
+
+void
+soma_model_stats(const struct soma_model *model, struct soma_model_stats *stats)
+{
+	uint64_t used, capacity;
+
+	soma__queue_unsettled(model, &used, &capacity);
+	*stats = model->stats;
+	stats->used -= used;
+	stats->capacity -= capacity;
+}
+
+#define X(name)                                                                                    \
+	uint64_t soma_model_##name(const struct soma_model *model)                                 \
+	{                                                                                          \
+		struct soma_model_stats stats;                                                     \
+                                                                                                   \
+		soma_model_stats(model, &stats);                                                   \
+		return stats.name;                                                                 \
+	}
+SOMA_MODEL_COUNTER_MAP(X)
+#undef X
+
+void
+soma_model_reset_peaks(struct soma_model *model)
+{
+	struct soma_model_stats *stats = &model->stats;
+
+	soma__queue_settle(model);
+	stats->reserved_high = stats->reserved;
+	stats->used_high = stats->used;
+	stats->peak_active = stats->active;
+}
+
+enum soma_status
+soma_model_memory_info(const struct soma_model *model, struct soma_memory_info *info)
+{
+	return soma__arena_info(model->arena, info);
+}
+
+/* ---- the walk ---- */
+
+struct walk {
+	const struct soma_model *model;
+	bool (*visit)(void *context, const struct soma_extent *extent);
+	void *context;
+};
+
+/* The queue entry of a block that was freed and is not filed, or NULL. */
+static const struct soma__queued *
+queued(const struct soma_model *model, uint32_t block)
+{
+	for (uint32_t i = model->queue_head; i != model->queue_tail; i++)
+		if (model->queue[i & (model->queue_slots - 1)].block == block)
+			return &model->queue[i & (model->queue_slots - 1)];
+	return NULL;
+}
+
+static void
+describe_free(const struct soma_model *model, const struct soma__block *block, struct soma_extent *extent)
+{
+	const struct soma__node *node = soma__node_at(&model->index, block->node);
+	const struct soma__segment *segment = soma__segment_at(model, block->segment);
+
+	if (node->state == SOMA__NODE_COMPLETE) {
+		extent->kind = SOMA_EXTENT_FREE;
+		extent->stranded = model->policy.per_stream;
+		if (extent->stranded)
+			extent->stream = segment->stream;
+		return;
+	}
+	extent->kind = SOMA_EXTENT_PENDING;
+	extent->stranded = node->state == SOMA__NODE_PENDING;
+	extent->stream = model->streams[soma__shelf_slot(model, node->shelf)]->id;
+	extent->seq = node->position;
+}
+
+static void
+describe(const struct soma_model *model, uint32_t name, struct soma_extent *extent)
+{
+	const struct soma__block *block = soma__block_at(model, name);
+	const struct soma__queued *free;
+
+	*extent = (struct soma_extent){
+		.address = soma__bytes(model, soma__block_address(block)),
+		.size = soma__bytes(model, soma__block_granules(model, block)),
+	};
+	switch ((enum soma__block_kind)block->kind) {
+	case SOMA__BLOCK_HOLE:
+		extent->kind = SOMA_EXTENT_HOLE;
+		return;
+	case SOMA__BLOCK_FREE:
+		describe_free(model, block, extent);
+		return;
+	case SOMA__BLOCK_LIVE:
+		break;
+	}
+	free = queued(model, name);
+	if (free == NULL) {
+		extent->kind = SOMA_EXTENT_LIVE;
+		extent->requested = extent->size - block->waste;
+		return;
+	}
+	extent->kind = SOMA_EXTENT_PENDING;
+	extent->stream = model->streams[free->slot]->id;
+	extent->seq = free->position;
+	extent->stranded = true;
+}
+
+/* False when the visitor wants no more. */
+static bool
+walk_segment(const struct walk *walk, uint32_t name)
+{
+	const struct soma__segment *segment = soma__segment_at(walk->model, name);
+	struct soma_extent extent = {
+		.kind = SOMA_EXTENT_SEGMENT,
+		.pool = segment->pool,
+		.address = soma__bytes(walk->model, segment->address),
+		.size = soma__bytes(walk->model, segment->end - segment->address),
+		.stream = walk->model->policy.per_stream ? segment->stream : 0,
+	};
+
+	if (!walk->visit(walk->context, &extent))
+		return false;
+	for (uint32_t block = segment->first; block != 0; block = soma__block_at(walk->model, block)->next) {
+		describe(walk->model, block, &extent);
+		if (!walk->visit(walk->context, &extent))
+			return false;
+	}
+	return true;
+}
+
+void
+soma_model_walk(const struct soma_model *model, bool (*visit)(void *context, const struct soma_extent *extent),
+		void *context)
+{
+	const struct walk walk = { .model = model, .visit = visit, .context = context };
+	uint64_t from = 0;
+	uint32_t tree;
+
+	if (model->range != 0) {
+		if (model->stats.segment_count != 0)
+			walk_segment(&walk, model->range);
+		return;
+	}
+	while ((tree = soma__tree_at_least(&model->index.trees, model->segments, 0, from)) != 0) {
+		uint32_t segment = soma__tree_at(&model->index.trees, tree)->record;
+
+		if (!walk_segment(&walk, segment))
+			return;
+		from = soma__segment_at(model, segment)->end;
+	}
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ordered trees over a shared slab of nodes.
+ *
+ * A tree is a root index (0: empty) of nodes ordered by (major, minor), no two the
+ * same.  A node also carries a value, and knows the least value below it, so that "the
+ * first node from here on whose value is below a limit" is found without a scan.
+ * Treaps with priorities made from the node's index: the shape has no effect on
+ * results.  Nodes are taken from and given back to the slab by the caller.
+ */
+#ifndef SOMA_LIB_MODEL_TREE_H
+#define SOMA_LIB_MODEL_TREE_H
+
+#include <stdint.h>
+
+#include "lib/model/slab.h"
+
+struct soma__tree_node {
+	uint32_t left, right;
+	uint32_t record; /* what the caller wants to find by it */
+	uint32_t reserved;
+	uint64_t major, minor;
+	uint64_t value;
+	uint64_t least; /* of this node's and its subtrees' values */
+};
+
+static inline struct soma__tree_node *
+soma__tree_at(const struct soma__slab *slab, uint32_t index)
+{
+	return soma__slab_at(slab, index, sizeof(struct soma__tree_node));
+}
+
+/* Links in a node whose key, value and record are set. */
+void soma__tree_insert(struct soma__slab *slab, uint32_t *root, uint32_t node);
+
+/* Unlinks the node with this key, which must be there, and returns it. */
+uint32_t soma__tree_remove(struct soma__slab *slab, uint32_t *root, uint64_t major, uint64_t minor);
+
+/* The first node with key >= (major, minor); 0 if none. */
+uint32_t soma__tree_at_least(const struct soma__slab *slab, uint32_t root, uint64_t major, uint64_t minor);
+
+/* The first node with key >= (major, minor) and value < limit; 0 if none. */
+uint32_t soma__tree_at_least_below(const struct soma__slab *slab, uint32_t root, uint64_t major,
+				   uint64_t minor, uint64_t limit);
+
+/* The last node with key <= (major, minor); 0 if none. */
+uint32_t soma__tree_at_most(const struct soma__slab *slab, uint32_t root, uint64_t major, uint64_t minor);
+
+#endif
