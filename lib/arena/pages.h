@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pages under one arena: ranges of 2 MiB chunks taken from the system.
+ *
+ * Knows nothing of jemalloc.  Memory of a range is committed (in use) or not;
+ * what is not committed is given back to the system: at once on plain pages, and
+ * by whole chunks on huge ones, because a huge page cannot be given back in part
+ * without losing it.  Committed memory reads as zero.
+ *
+ * The owner is small, and on plain pages, until it has committed
+ * SOMA__PAGES_SMALL bytes; from there on it asks for huge pages.
+ *
+ * Safe for concurrent use; one mutex a set, never held across anything but system
+ * calls on the set's own memory.
+ */
+#ifndef SOMA_LIB_ARENA_PAGES_H
+#define SOMA_LIB_ARENA_PAGES_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <soma/model.h>
+
+#define SOMA__PAGES_CHUNK ((size_t)2 << 20)
+#define SOMA__PAGES_SMALL ((size_t)4 << 20)
+
+/* One 2 MiB chunk of a range; a slot of the table. */
+struct soma__chunk {
+	uintptr_t number;    /* address / 2 MiB; 0: the slot is empty */
+	uint32_t committed;  /* bytes */
+	uint32_t range;      /* in a range's first chunk: how many chunks it has; else 0 */
+	bool metadata;       /* jemalloc's own: always plain, not counted as records */
+	bool huge;           /* huge pages were asked for */
+	bool explicit_huge;  /* MAP_HUGETLB */
+	bool dirty;          /* what is not committed may be other than zero */
+};
+
+#define SOMA__PAGES_INLINE 64
+
+struct soma__pages {
+	pthread_mutex_t mutex;      /* protects everything below */
+	bool want_huge;
+	bool huge;                  /* the small stage is over */
+	uint64_t committed;         /* bytes of records */
+	uint64_t mapped;            /* bytes of ranges */
+	size_t chunks;
+	size_t slots;               /* a power of two */
+	struct soma__chunk *table;  /* open addressing; `first` until it is outgrown */
+	struct soma__chunk first[SOMA__PAGES_INLINE];
+};
+
+/* False without memory for a mutex. */
+bool soma__pages_init(struct soma__pages *pages, bool want_huge);
+
+/* Unmaps every range. */
+void soma__pages_fini(struct soma__pages *pages);
+
+/*
+ * A new range of at least `size` bytes, aligned to `alignment` (a power of two).
+ * Records start uncommitted; `metadata` is committed at once.  NULL without memory.
+ */
+void *soma__pages_map(struct soma__pages *pages, size_t size, size_t alignment, bool metadata);
+
+/* Both take any part of mapped ranges, in whole small pages, and cannot fail. */
+void soma__pages_commit(struct soma__pages *pages, void *address, size_t size);
+void soma__pages_decommit(struct soma__pages *pages, void *address, size_t size);
+
+/* The address lies in a range.  The caller holds the mutex. */
+bool soma__pages_owns(const struct soma__pages *pages, uintptr_t address);
+
+/* What smaps says of the ranges.  SOMA_STATUS_IO when it cannot be read. */
+enum soma_status soma__pages_info(struct soma__pages *pages, struct soma_memory_info *info);
+
+#endif
