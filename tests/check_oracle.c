@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The model against the oracle: random operations through both, every answer and
+ * every counter compared after each, more than a million operations in all.  A
+ * difference is shrunk to a few operations before it is printed.
+ *
+ * check_oracle [SEED [OPERATIONS]] runs other sequences, or more of them, or fewer.
+ */
+#include <check.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tests/generate.h"
+#include "tests/shrink.h"
+
+#define CHECK_EVERY 50
+
+static uint64_t first_seed = 1;
+static uint64_t operations = 1200000; /* in all */
+
+static const char *const presets[] = { "strict", "cuda", "pytorch", GENERATE_CUSTOM };
+
+static const struct pair model_and_oracle = { .engine = { &engine_model, &engine_oracle } };
+
+/* One random sequence.  False: they differ, and the sequence ends where it was seen. */
+static bool
+play(struct sequence *sequence, uint64_t seed, const char *preset, const struct pair *pair)
+{
+	struct generator g;
+	struct run run;
+	unsigned count;
+	bool equal;
+
+	g.state = seed;
+	count = 100 + (unsigned)generate_below(&g, 1400);
+	generate_begin(&g, seed, preset, count, sequence);
+	equal = run_create(&run, sequence, pair);
+	if (equal && run.status != SOMA_STATUS_OK) {
+		sequence_print(stdout, sequence);
+		ck_abort_msg("seed %" PRIu64 ": the generated policy was refused", seed);
+	}
+	for (unsigned i = 0; equal && i < count; i++)
+		equal = generate_step(&g, &run) && (i % CHECK_EVERY != 0 || run_check(&run));
+	equal = equal && run_check(&run);
+	run_destroy(&run);
+	return equal;
+}
+
+static void
+report(struct sequence *sequence, uint64_t seed, const struct pair *pair)
+{
+	char difference[512];
+	size_t at, length = sequence->count;
+
+	if (!sequence_differs(sequence, pair, &at, difference, sizeof difference)) {
+		ck_abort_msg("seed %" PRIu64 ": a difference after %zu operations does not come again", seed, length);
+		return;
+	}
+	sequence_shrink(sequence, pair);
+	sequence_differs(sequence, pair, &at, difference, sizeof difference);
+	printf("seed %" PRIu64 ", shrunk from %zu operations:\n", seed, length);
+	sequence_print(stdout, sequence);
+	printf("then: %s\n", difference);
+	fflush(stdout);
+}
+
+static void
+compare(const char *preset, uint64_t share)
+{
+	uint64_t done = 0;
+
+	for (uint64_t seed = first_seed; done < share; seed++) {
+		struct sequence sequence;
+		bool equal = play(&sequence, seed, preset, &model_and_oracle);
+
+		done += sequence.count;
+		if (!equal) {
+			report(&sequence, seed, &model_and_oracle);
+			sequence_free(&sequence);
+			ck_abort_msg("the model and the oracle differ (seed %" PRIu64 ", policy %s)", seed,
+				     preset != GENERATE_CUSTOM ? preset : "random");
+		}
+		sequence_free(&sequence);
+	}
+}
+
+/* The presets get a sixth each, random policies the other half. */
+START_TEST(the_model_equals_the_oracle)
+{
+	compare(presets[_i], presets[_i] == GENERATE_CUSTOM ? operations / 2 : operations / 6 + 1);
+}
+END_TEST
+
+static const char *const fault_names[ORACLE_FAULTS] = {
+	[ORACLE_FAULT_OLDEST_FIRST] = "oldest first",   [ORACLE_FAULT_NO_BARRIER] = "no barrier",
+	[ORACLE_FAULT_NOT_TRANSITIVE] = "not transitive", [ORACLE_FAULT_TRIM_OVERSHOOT] = "trim overshoot",
+	[ORACLE_FAULT_QUEUE_EARLY] = "queue early",     [ORACLE_FAULT_WAIT_SHORT] = "wait short",
+};
+
+/* A wrong rule must be noticed, whichever it is, and the sequence that shows it must be
+ * short enough to read. */
+START_TEST(a_planted_difference_is_found_and_shrunk)
+{
+	struct pair pair = {
+		.engine = { &engine_oracle, &engine_oracle },
+		.fault = { (enum oracle_fault)_i, ORACLE_FAULT_NONE },
+	};
+	struct sequence sequence;
+	char difference[512];
+	uint64_t seed = 1;
+	size_t at;
+
+	while (play(&sequence, seed, GENERATE_CUSTOM, &pair)) {
+		sequence_free(&sequence);
+		ck_assert_msg(seed++ < 400, "%s: not found", fault_names[_i]);
+	}
+	sequence_shrink(&sequence, &pair);
+	ck_assert_msg(sequence_differs(&sequence, &pair, &at, difference, sizeof difference), "%s: lost",
+		      fault_names[_i]);
+	ck_assert_uint_eq(at + 1, sequence.count);
+	if (getenv("SHOW") != NULL) {
+		printf("%s (seed %" PRIu64 "):\n", fault_names[_i], seed);
+		sequence_print(stdout, &sequence);
+		printf("then: %s\n\n", difference);
+	}
+	ck_assert_msg(sequence.count <= 16, "%s: %zu operations are left", fault_names[_i], sequence.count);
+	sequence_free(&sequence);
+}
+END_TEST
+
+static Suite *
+suite(void)
+{
+	Suite *s = suite_create("oracle");
+	TCase *random = tcase_create("random");
+	TCase *planted = tcase_create("planted");
+
+	tcase_set_timeout(random, 0);
+	tcase_set_timeout(planted, 0);
+	tcase_add_loop_test(random, the_model_equals_the_oracle, 0, 4);
+	tcase_add_loop_test(planted, a_planted_difference_is_found_and_shrunk, 1, ORACLE_FAULTS);
+	suite_add_tcase(s, random);
+	suite_add_tcase(s, planted);
+	return s;
+}
+
+int
+main(int argc, char **argv)
+{
+	SRunner *runner;
+	int failed;
+
+	if (argc > 1)
+		first_seed = strtoull(argv[1], NULL, 0);
+	if (argc > 2)
+		operations = strtoull(argv[2], NULL, 0);
+	runner = srunner_create(suite());
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

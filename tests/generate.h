@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random sequences: from a seed, a policy, limits, and then one operation after the
+ * other, chosen in view of what the earlier ones gave.  The same seed gives the same
+ * sequence as long as the engines give the same answers.
+ */
+#ifndef SOMA_TESTS_GENERATE_H
+#define SOMA_TESTS_GENERATE_H
+
+#include "tests/sequence.h"
+
+#define OP_KINDS (OP_RELEASE_SEGMENT + 1)
+#define GENERATE_CUSTOM NULL
+
+struct label_list {
+	unsigned at[512];
+	unsigned count;
+};
+
+struct generator {
+	uint64_t state;
+	struct sequence *sequence;
+	unsigned weight[OP_KINDS];
+	unsigned live_target;
+	uint64_t granules;   /* of a typical large request */
+	uint64_t palette[8]; /* sizes that come again and again */
+	unsigned next_label;
+	struct label_list live;    /* allocs */
+	struct label_list dead;    /* freed ones */
+	struct label_list streams; /* all but the legacy one and those gone long ago */
+	struct label_list events;
+};
+
+uint64_t generate_random(struct generator *g);
+uint64_t generate_below(struct generator *g, uint64_t limit);
+
+/* Fills in the policy (the preset of this name, or a random one) and the limits of an
+ * empty sequence that will have up to `count` operations. */
+void generate_begin(struct generator *g, uint64_t seed, const char *preset, unsigned count,
+		    struct sequence *sequence);
+
+/* Appends one operation to the sequence, runs it and learns from the result. */
+bool generate_step(struct generator *g, struct run *run);
+
+#endif
