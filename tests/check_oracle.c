@@ -123,7 +123,7 @@ START_TEST(a_planted_difference_is_found_and_shrunk)
 		sequence_print(stdout, &sequence);
 		printf("then: %s\n\n", difference);
 	}
-	ck_assert_msg(sequence.count <= 16, "%s: %zu operations are left", fault_names[_i], sequence.count);
+	ck_assert_msg(sequence.count <= 24, "%s: %zu operations are left", fault_names[_i], sequence.count);
 	sequence_free(&sequence);
 }
 END_TEST

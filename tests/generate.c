@@ -139,11 +139,13 @@ random_limits(struct generator *g, struct sequence *sequence)
 {
 	const struct soma_policy *p = &sequence->policy;
 	uint64_t mean = g->granules * p->alignment / 4 + p->alignment;
-	uint64_t step = p->segments == SOMA_SEGMENTS_STEP ? p->pools[p->pool_count - 1].segment_step : p->alignment;
+	uint64_t step = p->segments == SOMA_SEGMENTS_STEP ? p->pools[p->pool_count - 1].segment_step : 2 * mean;
 
 	sequence->limits = (struct soma_model_limits){ .size = sizeof sequence->limits };
-	if (!one_in(g, 4))
-		sequence->limits.max_pool_size = step + generate_below(g, mean * g->live_target * 3 / 2);
+	if (one_in(g, 4))
+		sequence->limits.max_pool_size = step * (1 + generate_below(g, 4)) + g->granules / 2 * p->alignment;
+	else if (one_in(g, 2))
+		sequence->limits.max_pool_size = step + generate_below(g, mean * g->live_target);
 	if (one_in(g, 4))
 		sequence->limits.base = p->alignment * (1 + generate_below(g, 1000));
 	if (one_in(g, 40)) /* the end of the addresses is near */
@@ -187,7 +189,7 @@ generate_begin(struct generator *g, uint64_t seed, const char *preset, unsigned 
 		sequence->policy = *soma_policy_preset(preset);
 	else
 		random_policy(g, &sequence->policy);
-	g->live_target = (unsigned)log_uniform(g, 100) + 2;
+	g->live_target = (unsigned)log_uniform(g, one_in(g, 2) ? 30 : 250) + 2;
 	g->granules = typical_granules(g, &sequence->policy);
 	random_limits(g, sequence);
 	random_weights(g);
@@ -432,8 +434,8 @@ learn(struct generator *g, const struct op *op, const struct run *run)
 		list_add(g, &g->streams, op->label);
 	else if (ok && op->kind == OP_RECORD)
 		list_add(g, &g->events, op->label);
-	/* A destroyed stream is advanced and used wrongly for a while, then forgotten. */
-	else if (op->kind == OP_STREAM_DESTROY && op->stream != 0 && (!ok || one_in(g, 3)))
+	/* Some destroyed streams are advanced, and used wrongly, for a while. */
+	else if (op->kind == OP_STREAM_DESTROY && op->stream != 0 && (!ok || !one_in(g, 4)))
 		forget_stream(g, op->stream);
 }
 
