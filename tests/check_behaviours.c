@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The behaviours of stream-ordered allocation, by their numbers, on the public
+ * interface.  Blocks are as large as a segment of the `cuda` preset, so that a new
+ * block means growth and a reused one means the same pointer.
+ */
+#include "tests/model_fixture.h"
+
+#include <stdlib.h>
+
+#define SAME SOMA_REUSE_SAME_STREAM
+#define FOLLOW SOMA_REUSE_FOLLOW_EVENTS
+#define OPPORTUNISTIC SOMA_REUSE_OPPORTUNISTIC
+#define INTERNAL SOMA_REUSE_INTERNAL
+
+START_TEST(behaviour_01_a_stream_reuses_its_own_free_without_synchronising)
+{
+	struct soma_model *m = model_of("cuda", 0);
+	uint64_t s = stream_of(m);
+	struct soma_model_alloc a = alloc(m, 3 * MIB, s), b;
+
+	release(m, a, s);
+	b = alloc(m, 3 * MIB, s);
+	ck_assert_uint_eq(b.ptr, a.ptr);
+	ck_assert_uint_eq(b.wait_seq, 0);
+	ck_assert_uint_eq(executed(m, s), 0);
+	ck_assert_uint_eq(soma_model_segments_acquired(m), 1);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_02_an_unrelated_stream_grows_with_all_policies_off)
+{
+	struct soma_model *m = model_reusing(0, 0);
+	uint64_t a = stream_of(m), b = stream_of(m);
+	struct soma_model_alloc first = alloc(m, SEGMENT, a);
+
+	release(m, first, a);
+	ck_assert_uint_ne(alloc(m, SEGMENT, b).ptr, first.ptr);
+	ck_assert_uint_eq(soma_model_reserved(m), 2 * SEGMENT);
+	ck_assert_uint_eq(soma_model_pending_free_count(m), 1);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_03_a_stream_that_waited_for_the_free_reuses_it)
+{
+	struct soma_model *m = model_reusing(FOLLOW, 0);
+	uint64_t a = stream_of(m), b = stream_of(m);
+	struct soma_model_alloc first = alloc(m, SEGMENT, a), second;
+
+	release(m, first, a);
+	order_after(m, b, a);
+	second = alloc(m, SEGMENT, b);
+	ck_assert_uint_eq(second.ptr, first.ptr);
+	ck_assert_uint_eq(second.wait_seq, 0);
+	ck_assert_uint_eq(soma_model_segments_acquired(m), 1);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_04_an_event_from_before_the_free_does_not_prove_it)
+{
+	struct soma_model *m = model_reusing(SAME | FOLLOW | OPPORTUNISTIC, 0);
+	uint64_t a = stream_of(m), b = stream_of(m);
+	struct soma_model_alloc first = alloc(m, SEGMENT, a);
+	uint64_t early = record(m, a);
+
+	release(m, first, a);
+	ck_ok(soma_model_wait_event(m, b, a, early));
+	ck_assert_uint_ne(alloc(m, SEGMENT, b).ptr, first.ptr);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_05_order_goes_through_a_chain_of_events)
+{
+	struct soma_model *m = model_reusing(FOLLOW, 0);
+	uint64_t a = stream_of(m), b = stream_of(m), c = stream_of(m);
+	struct soma_model_alloc first = alloc(m, SEGMENT, a);
+
+	release(m, first, a);
+	order_after(m, b, a);
+	order_after(m, c, b);
+	ck_assert_uint_eq(alloc(m, SEGMENT, c).ptr, first.ptr);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_06_without_follow_events_a_waiting_stream_grows)
+{
+	struct soma_model *m = model_reusing(SAME | OPPORTUNISTIC | INTERNAL, 0);
+	uint64_t a = stream_of(m), b = stream_of(m);
+	struct soma_model_alloc first = alloc(m, SEGMENT, a);
+
+	release(m, first, a);
+	order_after(m, b, a);
+	ck_assert_uint_ne(alloc(m, SEGMENT, b).ptr, first.ptr);
+	ck_assert_uint_eq(soma_model_reserved(m), 2 * SEGMENT);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_07_opportunistic_any_stream_reuses_an_executed_free)
+{
+	struct soma_model *m = model_reusing(SAME | OPPORTUNISTIC, 0);
+	uint64_t a = stream_of(m), b = stream_of(m);
+	struct soma_model_alloc first = alloc(m, SEGMENT, a);
+
+	release(m, first, a);
+	ck_ok(soma_model_advance(m, a, 2));
+	ck_assert_uint_eq(soma_model_free_block_count(m), 1);
+	ck_assert_uint_eq(alloc(m, SEGMENT, b).ptr, first.ptr);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_08_not_opportunistic_only_a_host_synchronisation_proves_it)
+{
+	struct soma_model *m = model_reusing(SAME, 0);
+	uint64_t a = stream_of(m), b = stream_of(m);
+	struct soma_model_alloc first = alloc(m, SEGMENT, a);
+
+	release(m, first, a);
+	ck_ok(soma_model_advance(m, a, 2));
+	ck_assert_uint_eq(soma_model_pending_free_count(m), 1);
+	ck_assert_uint_ne(alloc(m, SEGMENT, b).ptr, first.ptr);
+	ck_ok(soma_model_synchronize(m, a));
+	ck_assert_uint_eq(soma_model_free_block_count(m), 1);
+	ck_assert_uint_eq(alloc(m, SEGMENT, b).ptr, first.ptr);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_09_internal_a_failing_growth_waits_for_another_streams_free)
+{
+	struct soma_model *m = model_reusing(INTERNAL, SEGMENT);
+	uint64_t a = stream_of(m), b = stream_of(m);
+	struct soma_model_alloc first = alloc(m, SEGMENT, a), second;
+
+	ck_ok(soma_model_wait_event(m, a, a, 0));
+	release(m, first, a); /* position 2 */
+	second = alloc(m, SEGMENT, b);
+	ck_assert_uint_eq(second.ptr, first.ptr);
+	ck_assert_uint_eq(second.wait_stream, a);
+	ck_assert_uint_eq(second.wait_seq, 3);
+	ck_assert_uint_eq(second.ready_seq, 1); /* the wait took 0 */
+	ck_assert_uint_eq(submitted(m, b), 2);
+	ck_assert_uint_eq(soma_model_wait_count(m), 1);
+	/* The wait is real: whoever proves b's work proves the free. */
+	ck_ok(soma_model_advance(m, b, 1));
+	ck_assert_uint_eq(executed(m, a), 3);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_10_not_internal_the_same_is_out_of_memory)
+{
+	struct soma_model *m = model_reusing(SAME | FOLLOW | OPPORTUNISTIC, SEGMENT);
+	uint64_t a = stream_of(m), b = stream_of(m);
+
+	release(m, alloc(m, SEGMENT, a), a);
+	ck_assert_int_eq(try_alloc(m, SEGMENT, b), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
+	ck_assert_uint_eq(submitted(m, b), 0);
+	ck_assert_uint_eq(soma_model_wait_count(m), 0);
+	ck_assert_uint_eq(soma_model_pending_free_count(m), 1);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_11_no_wait_is_inserted_while_growth_is_possible)
+{
+	struct soma_model *m = model_of("cuda", 2 * SEGMENT);
+	uint64_t a = stream_of(m), b = stream_of(m);
+	struct soma_model_alloc first = alloc(m, SEGMENT, a), second;
+
+	release(m, first, a);
+	second = alloc(m, SEGMENT, b);
+	ck_assert_uint_ne(second.ptr, first.ptr);
+	ck_assert_uint_eq(second.wait_seq, 0);
+	ck_assert_uint_eq(submitted(m, b), 1);
+	ck_assert_uint_eq(soma_model_wait_count(m), 0);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_12_the_allocating_stream_has_no_right_to_another_streams_free)
+{
+	struct soma_model *m = model_of("cuda", 0);
+	uint64_t a = stream_of(m), b = stream_of(m);
+	struct soma_model_alloc first = alloc(m, SEGMENT, a);
+
+	order_after(m, b, a);
+	release(m, first, b);
+	ck_assert_uint_ne(alloc(m, SEGMENT, a).ptr, first.ptr);
+	order_after(m, a, b);
+	ck_assert_uint_eq(alloc(m, SEGMENT, a).ptr, first.ptr);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_13_the_threshold_releases_only_at_a_synchronisation)
+{
+	struct soma_model *m = model_with_policy(soma_policy_preset("cuda"), 0, SEGMENT);
+	uint64_t s = stream_of(m);
+	struct soma_model_alloc a = alloc(m, SEGMENT, s), b = alloc(m, SEGMENT, s), c = alloc(m, SEGMENT, s);
+
+	release(m, a, s);
+	release(m, b, s);
+	ck_ok(soma_model_advance(m, s, submitted(m, s)));
+	release(m, alloc(m, SEGMENT, s), s);
+	release(m, c, s);
+	ck_assert_uint_eq(soma_model_reserved(m), 3 * SEGMENT);
+	ck_ok(soma_model_synchronize(m, s));
+	ck_assert_uint_eq(soma_model_reserved(m), SEGMENT);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_14_the_greatest_threshold_keeps_everything)
+{
+	struct soma_model *m = model_of("cuda", 0);
+	uint64_t s = stream_of(m);
+
+	release(m, alloc(m, 7 * SEGMENT, s), s);
+	ck_ok(soma_model_synchronize(m, s));
+	ck_ok(soma_model_synchronize_all(m));
+	ck_assert_uint_eq(soma_model_reserved(m), 7 * SEGMENT);
+	ck_assert_uint_eq(soma_model_segments_released(m), 0);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_15_synchronising_one_stream_does_not_prove_anothers_free)
+{
+	struct soma_model *m = model_of("cuda", 0);
+	uint64_t a = stream_of(m), b = stream_of(m), c = stream_of(m);
+	struct soma_model_alloc of_a = alloc(m, SEGMENT, a), of_b = alloc(m, SEGMENT, b), next;
+
+	release(m, of_a, a);
+	release(m, of_b, b);
+	ck_ok(soma_model_synchronize(m, a));
+	ck_assert_uint_eq(soma_model_free_block_count(m), 1);
+	ck_assert_uint_eq(soma_model_pending_free_count(m), 1);
+	ck_assert_uint_eq(alloc(m, SEGMENT, c).ptr, of_a.ptr);
+	next = alloc(m, SEGMENT, c);
+	ck_assert_uint_ne(next.ptr, of_b.ptr);
+	soma_model_destroy(m);
+}
+END_TEST
+
+/* Some blocks are free for certain, some live. */
+static struct soma_model *
+with_free_memory(const char *preset)
+{
+	struct soma_model *m = model_of(preset, 0);
+	struct soma_model_alloc a[8];
+	uint64_t s = stream_of(m);
+
+	for (unsigned i = 0; i < 8; i++)
+		a[i] = alloc(m, (1 + i % 3) * SEGMENT, s);
+	for (unsigned i = 0; i < 8; i++)
+		if (i % 4 != 1)
+			release(m, a[i], s);
+	ck_ok(soma_model_synchronize(m, s));
+	return m;
+}
+
+START_TEST(behaviour_16_trimming_never_goes_below_what_is_to_be_kept)
+{
+	static const char *const presets[] = { "strict", "cuda", "pytorch" };
+	struct soma_model *m = with_free_memory(presets[_i]);
+	uint64_t all = soma_model_reserved(m), live = soma_model_capacity(m);
+
+	ck_ok(soma_model_trim_to(m, all + 1));
+	ck_assert_uint_eq(soma_model_reserved(m), all);
+	ck_assert_uint_eq(soma_model_segments_released(m), 0);
+	for (uint64_t keep = all; keep > 0; keep -= all / 64) {
+		ck_ok(soma_model_trim_to(m, keep));
+		ck_assert_uint_ge(soma_model_reserved(m), keep);
+		if (keep < all / 32)
+			break;
+	}
+	ck_ok(soma_model_trim_to(m, 0));
+	ck_assert_uint_eq(soma_model_reserved(m), live);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_17_a_free_that_was_not_observed_cannot_be_trimmed)
+{
+	struct soma_model *m = model_of("cuda", 0);
+	uint64_t s = stream_of(m);
+
+	release(m, alloc(m, SEGMENT, s), s);
+	ck_ok(soma_model_trim_to(m, 0));
+	ck_assert_uint_eq(soma_model_reserved(m), SEGMENT);
+	ck_ok(soma_model_synchronize(m, s));
+	ck_ok(soma_model_trim_to(m, 0));
+	ck_assert_uint_eq(soma_model_reserved(m), 0);
+	ck_assert_uint_eq(soma_model_segment_count(m), 0);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_18_a_segment_with_one_live_block_is_kept_whole)
+{
+	struct soma_model *m = model_of("cuda", 0);
+	uint64_t s = stream_of(m);
+	struct soma_model_alloc small = alloc(m, 512, s), rest = alloc(m, SEGMENT / 2, s);
+
+	ck_assert_uint_eq(rest.ptr, small.ptr + 512);
+	release(m, rest, s);
+	ck_ok(soma_model_synchronize(m, s));
+	ck_ok(soma_model_trim_to(m, 0));
+	ck_assert_uint_eq(soma_model_reserved(m), SEGMENT);
+	release(m, small, s);
+	ck_ok(soma_model_synchronize(m, s));
+	ck_ok(soma_model_trim_to(m, 0));
+	ck_assert_uint_eq(soma_model_reserved(m), 0);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_19_resetting_the_peaks_makes_them_the_current_values)
+{
+	struct soma_model *m = with_free_memory("cuda");
+
+	ck_ok(soma_model_trim_to(m, 0));
+	ck_assert_uint_gt(soma_model_reserved_high(m), soma_model_reserved(m));
+	ck_assert_uint_gt(soma_model_used_high(m), soma_model_used(m));
+	ck_assert_uint_gt(soma_model_peak_active(m), soma_model_active(m));
+	soma_model_reset_peaks(m);
+	ck_assert_uint_eq(soma_model_reserved_high(m), soma_model_reserved(m));
+	ck_assert_uint_eq(soma_model_used_high(m), soma_model_used(m));
+	ck_assert_uint_eq(soma_model_peak_active(m), soma_model_active(m));
+	soma_model_destroy(m);
+}
+END_TEST
+
+/* A model has nothing that sets a current value; what sets the others leaves them. */
+START_TEST(behaviour_20_current_values_cannot_be_set)
+{
+	struct soma_model *m = with_free_memory("cuda");
+	struct soma_model_stats before, after;
+
+	soma_model_stats(m, &before);
+	soma_model_reset_peaks(m);
+	soma_model_set_release_threshold(m, 0);
+	soma_model_stats(m, &after);
+	ck_assert_uint_eq(after.reserved, before.reserved);
+	ck_assert_uint_eq(after.used, before.used);
+	ck_assert_uint_eq(after.active, before.active);
+	ck_assert_uint_eq(after.capacity, before.capacity);
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(behaviour_21_the_maximum_stops_growth_but_not_reuse)
+{
+	struct soma_model *m = model_of("cuda", 2 * SEGMENT);
+	uint64_t s = stream_of(m);
+	struct soma_model_alloc a = alloc(m, SEGMENT, s), b = alloc(m, SEGMENT, s);
+
+	ck_assert_int_eq(try_alloc(m, 512, s), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
+	release(m, b, s);
+	ck_assert_uint_eq(alloc(m, 512, s).ptr, b.ptr);
+	ck_assert_int_eq(try_alloc(m, SEGMENT, s), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
+	release(m, a, s);
+	ck_assert_uint_eq(alloc(m, SEGMENT, s).ptr, a.ptr);
+	ck_assert_uint_eq(soma_model_reserved(m), 2 * SEGMENT);
+	soma_model_destroy(m);
+}
+END_TEST
+
+static Suite *
+suite(void)
+{
+	Suite *s = suite_create("behaviours");
+	TCase *tc = tcase_create("numbered");
+
+	tcase_add_test(tc, behaviour_01_a_stream_reuses_its_own_free_without_synchronising);
+	tcase_add_test(tc, behaviour_02_an_unrelated_stream_grows_with_all_policies_off);
+	tcase_add_test(tc, behaviour_03_a_stream_that_waited_for_the_free_reuses_it);
+	tcase_add_test(tc, behaviour_04_an_event_from_before_the_free_does_not_prove_it);
+	tcase_add_test(tc, behaviour_05_order_goes_through_a_chain_of_events);
+	tcase_add_test(tc, behaviour_06_without_follow_events_a_waiting_stream_grows);
+	tcase_add_test(tc, behaviour_07_opportunistic_any_stream_reuses_an_executed_free);
+	tcase_add_test(tc, behaviour_08_not_opportunistic_only_a_host_synchronisation_proves_it);
+	tcase_add_test(tc, behaviour_09_internal_a_failing_growth_waits_for_another_streams_free);
+	tcase_add_test(tc, behaviour_10_not_internal_the_same_is_out_of_memory);
+	tcase_add_test(tc, behaviour_11_no_wait_is_inserted_while_growth_is_possible);
+	tcase_add_test(tc, behaviour_12_the_allocating_stream_has_no_right_to_another_streams_free);
+	tcase_add_test(tc, behaviour_13_the_threshold_releases_only_at_a_synchronisation);
+	tcase_add_test(tc, behaviour_14_the_greatest_threshold_keeps_everything);
+	tcase_add_test(tc, behaviour_15_synchronising_one_stream_does_not_prove_anothers_free);
+	tcase_add_loop_test(tc, behaviour_16_trimming_never_goes_below_what_is_to_be_kept, 0, 3);
+	tcase_add_test(tc, behaviour_17_a_free_that_was_not_observed_cannot_be_trimmed);
+	tcase_add_test(tc, behaviour_18_a_segment_with_one_live_block_is_kept_whole);
+	tcase_add_test(tc, behaviour_19_resetting_the_peaks_makes_them_the_current_values);
+	tcase_add_test(tc, behaviour_20_current_values_cannot_be_set);
+	tcase_add_test(tc, behaviour_21_the_maximum_stops_growth_but_not_reuse);
+	suite_add_tcase(s, tc);
+	return s;
+}
+
+int
+main(void)
+{
+	SRunner *runner = srunner_create(suite());
+	int failed;
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
