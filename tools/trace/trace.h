@@ -93,7 +93,7 @@ struct trace_segment {
 struct trace_snapshot {
 	size_t segment_count;
 	struct trace_segment *segments;
-	trace_name settings; /* the allocator's settings as the file gives them, or 0 */
+	trace_name settings; /* the allocator's settings, or 0; known when the events have been read */
 };
 
 struct trace_reader;
@@ -123,6 +123,10 @@ void trace_close(struct trace_reader *reader);
 
 /* The next event.  After anything but TRACE_OK the reader is at its end. */
 enum trace_result trace_next(struct trace_reader *reader, struct trace_event *event, struct trace_error *error);
+
+/* From the first event again, also after the end or a failure; names keep their numbers.
+ * Standard input and pipes can be rewound too: they are read from a temporary file. */
+enum trace_result trace_rewind(struct trace_reader *reader, struct trace_error *error);
 
 /* "pytorch-snapshot", "rmm-csv", "soma-csv" */
 const char *trace_format(const struct trace_reader *reader);

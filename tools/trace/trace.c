@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers whatever the format: finding it, opening, one event after the other.
+ * The formats themselves are in their own files.
+ */
+#include "tools/trace/trace.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/trace/memory.h"
+#include "tools/trace/reader.h"
+
+/* Asked in this order. */
+static const struct trace_format *const trace_formats[] = {
+	&trace_format_pytorch,
+};
+
+#define FORMAT_COUNT (sizeof trace_formats / sizeof trace_formats[0])
+
+const char *
+trace_op_text(enum trace_op op)
+{
+	static const char *const text[] = {
+#define X(name, text) [TRACE_##name] = text,
+		TRACE_OP_MAP(X)
+#undef X
+	};
+
+	return (unsigned)op < TRACE_OP_COUNT ? text[op] : "unknown";
+}
+
+/* ---- failures --------------------------------------------------------------- */
+
+#define PATH_SHOWN 200
+
+static void
+put_failure(struct trace_reader *reader, const char *place, const char *format, va_list args)
+{
+	char *text = reader->failure.text;
+	const char *path = reader->input.path;
+	size_t length = strlen(path), room = sizeof reader->failure.text;
+	int used;
+
+	used = snprintf(text, room, "%s%s%s: ", length > PATH_SHOWN ? "..." : "",
+			length > PATH_SHOWN ? path + length - PATH_SHOWN : path, place);
+	vsnprintf(text + used, room - (size_t)used, format, args);
+}
+
+enum trace_result
+trace_fail_byte(struct trace_reader *reader, uint64_t offset, const char *format, ...)
+{
+	char place[48];
+	va_list args;
+
+	snprintf(place, sizeof place, ": byte %llu", (unsigned long long)offset);
+	va_start(args, format);
+	put_failure(reader, place, format, args);
+	va_end(args);
+	return TRACE_ERROR;
+}
+
+enum trace_result
+trace_fail_line(struct trace_reader *reader, uint64_t line, const char *format, ...)
+{
+	char place[48];
+	va_list args;
+
+	snprintf(place, sizeof place, ":%llu", (unsigned long long)line);
+	va_start(args, format);
+	put_failure(reader, place, format, args);
+	va_end(args);
+	return TRACE_ERROR;
+}
+
+/* The input's own end is kept where it says more: it failed, or the gzip file is cut. */
+static enum trace_result
+input_end(struct trace_reader *reader)
+{
+	return reader->input.state == TRACE_ERROR || reader->input.state == TRACE_TRUNCATED ? reader->input.state :
+											      TRACE_OK;
+}
+
+enum trace_result
+trace_truncated_byte(struct trace_reader *reader, uint64_t offset)
+{
+	enum trace_result end = input_end(reader);
+
+	if (end != TRACE_OK)
+		return end;
+	trace_fail_byte(reader, offset, "the file ends in the middle");
+	return TRACE_TRUNCATED;
+}
+
+enum trace_result
+trace_truncated_line(struct trace_reader *reader, uint64_t line)
+{
+	enum trace_result end = input_end(reader);
+
+	if (end != TRACE_OK)
+		return end;
+	trace_fail_line(reader, line, "the file ends in the middle of a line");
+	return TRACE_TRUNCATED;
+}
+
+enum trace_result
+trace_no_memory(struct trace_reader *reader)
+{
+	return trace_fail_memory(&reader->failure, reader->input.path);
+}
+
+/* ---- opening ------------------------------------------------------------------ */
+
+static enum trace_result
+format_unknown(struct trace_reader *reader, const char *wanted)
+{
+	char list[256];
+	size_t used = 0;
+
+	for (size_t i = 0; i < FORMAT_COUNT; i++)
+		used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "",
+					 wanted != NULL ? trace_formats[i]->name : trace_formats[i]->hint);
+	if (wanted != NULL)
+		return trace_fail(&reader->failure, reader->input.path, "unknown format \"%s\", expected one of %s",
+				  wanted, list);
+	return trace_fail(&reader->failure, reader->input.path, "not a trace in a known format, expected %s", list);
+}
+
+static enum trace_result
+find_format(struct trace_reader *reader, const char *wanted)
+{
+	struct trace_input *in = &reader->input;
+	size_t size;
+
+	if (!trace_input_have(in, TRACE_PROBE_SIZE) && in->state == TRACE_ERROR && in->pos == in->end)
+		return TRACE_ERROR;
+	size = (size_t)(in->end - in->pos);
+	if (size == 0 && in->state == TRACE_TRUNCATED)
+		return TRACE_TRUNCATED;
+	if (size == 0)
+		return trace_fail(&reader->failure, in->path, "holds nothing when unpacked, expected a trace");
+	for (size_t i = 0; i < FORMAT_COUNT && reader->format == NULL; i++)
+		if (wanted != NULL ? strcmp(wanted, trace_formats[i]->name) == 0 :
+				     trace_formats[i]->probe(in->pos, size < TRACE_PROBE_SIZE ? size : TRACE_PROBE_SIZE))
+			reader->format = trace_formats[i];
+	return reader->format != NULL ? TRACE_OK : format_unknown(reader, wanted);
+}
+
+static enum trace_result
+open_reader(struct trace_reader *reader, const char *path, const struct trace_options *options)
+{
+	enum trace_result result;
+
+	reader->input.fd = -1;
+	reader->input.path = path;
+	reader->path = trace_resize(NULL, strlen(path) + 1);
+	if (reader->path == NULL || !trace_names_init(&reader->names))
+		return trace_no_memory(reader);
+	strcpy(reader->path, path);
+	result = trace_input_open(&reader->input, reader->path, &reader->failure);
+	if (result == TRACE_OK)
+		result = find_format(reader, options != NULL ? options->format : NULL);
+	if (result == TRACE_OK)
+		result = reader->format->open(reader);
+	return result;
+}
+
+static enum trace_result
+report(const struct trace_reader *reader, enum trace_result result, struct trace_error *error)
+{
+	if (result != TRACE_OK && result != TRACE_END && error != NULL)
+		*error = reader->failure;
+	return result;
+}
+
+enum trace_result
+trace_open(const char *path, const struct trace_options *options, struct trace_reader **reader,
+	   struct trace_error *error)
+{
+	struct trace_reader *opened = trace_zeroed(sizeof *opened);
+	enum trace_result result;
+
+	*reader = NULL;
+	if (opened == NULL)
+		return error != NULL ? trace_fail_memory(error, path) : TRACE_ERROR;
+	result = report(opened, open_reader(opened, path, options), error);
+	if (result == TRACE_OK)
+		*reader = opened;
+	else
+		trace_close(opened);
+	return result;
+}
+
+void
+trace_close(struct trace_reader *reader)
+{
+	if (reader == NULL)
+		return;
+	if (reader->format != NULL)
+		reader->format->close(reader);
+	trace_input_close(&reader->input);
+	trace_names_fini(&reader->names);
+	trace_release(reader->path);
+	trace_release(reader);
+}
+
+/* ---- reading -------------------------------------------------------------------- */
+
+enum trace_result
+trace_next(struct trace_reader *reader, struct trace_event *event, struct trace_error *error)
+{
+	if (reader->result == TRACE_OK) {
+		*event = (struct trace_event){ 0 };
+		reader->result = reader->format->next(reader, event);
+		event->index = reader->event_count;
+		reader->event_count += reader->result == TRACE_OK;
+	}
+	return report(reader, reader->result, error);
+}
+
+enum trace_result
+trace_rewind(struct trace_reader *reader, struct trace_error *error)
+{
+	reader->event_count = 0;
+	reader->result = trace_input_rewind(&reader->input);
+	if (reader->result == TRACE_OK)
+		reader->result = reader->format->rewind(reader);
+	return report(reader, reader->result, error);
+}
+
+const char *
+trace_format(const struct trace_reader *reader)
+{
+	return reader->format->name;
+}
+
+const char *
+trace_name_text(const struct trace_reader *reader, trace_name name)
+{
+	return name < reader->names.count ? reader->names.text[name].text : "";
+}
+
+const struct trace_snapshot *
+trace_snapshot(const struct trace_reader *reader)
+{
+	return reader->snapshot;
+}
+
+double
+trace_progress(const struct trace_reader *reader)
+{
+	return reader->result == TRACE_END ? 1.0 : trace_input_progress(&reader->input);
+}
+
+bool
+trace_has_addresses(const struct trace_reader *reader)
+{
+	return reader->format->has_addresses;
+}
