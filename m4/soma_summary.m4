@@ -7,5 +7,6 @@ AC_MSG_NOTICE([
     sanitizers   $enable_sanitizers
     coverage     $enable_coverage
     unit tests   $soma_check
+    bench peers  jemalloc $soma_bench_jemalloc, mimalloc $soma_bench_mimalloc, ordered set $soma_bench_cxx
 ])
 ])

@@ -1,4 +1,4 @@
-# SOMA_TESTS: Check for the unit tests; mimalloc and jemalloc as peers of `make bench`.
+# SOMA_TESTS: Check for the unit tests.
 AC_DEFUN([SOMA_TESTS], [
 PKG_CHECK_MODULES([CHECK], [check >= 0.10], [soma_check=yes], [soma_check=no])
 AM_CONDITIONAL([SOMA_WITH_CHECK], [test "x$soma_check" = xyes])
