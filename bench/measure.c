@@ -156,8 +156,8 @@ make_command(const struct measurement *m, const struct scenario *scenario, enum 
 		add(command, "--track", NULL);
 }
 
-/* Runs it and returns its first line; false when it failed. */
-static bool
+/* Runs it and keeps its first line.  Returns its wait status, -1 when it did not run. */
+static int
 run_command(struct command *command, char *line, int size)
 {
 	posix_spawn_file_actions_t actions;
@@ -166,7 +166,7 @@ run_command(struct command *command, char *line, int size)
 	FILE *output;
 
 	if (pipe(ends) != 0)
-		return false;
+		return -1;
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
 	posix_spawn_file_actions_addclose(&actions, ends[0]);
@@ -180,7 +180,9 @@ run_command(struct command *command, char *line, int size)
 		line[0] = '\0';
 	if (output != NULL)
 		fclose(output);
-	return error == 0 && waitpid(pid, &status, 0) == pid && status == 0 && line[0] != '\0';
+	if (error != 0 || waitpid(pid, &status, 0) != pid)
+		return -1;
+	return status;
 }
 
 static bool
@@ -200,19 +202,36 @@ keep(const char *line, const struct scenario *scenario, uint64_t live, struct fi
 	return true;
 }
 
+static void
+say_failure(const struct command *command, const struct scenario *scenario, int status)
+{
+	fprintf(stderr, "\nbench: %s: %s: ", scenario->text, command->path);
+	if (status == -1)
+		fprintf(stderr, "could not be run\n");
+	else if (WIFSIGNALED(status))
+		fprintf(stderr, "ended by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else if (WEXITSTATUS(status) != 0)
+		fprintf(stderr, "exit status %d\n", WEXITSTATUS(status));
+	else
+		fprintf(stderr, "printed no result\n");
+	for (int i = 0; i < command->count; i++)
+		fprintf(stderr, "%s%s", command->argv[i], i + 1 < command->count ? " " : "\n");
+}
+
 static bool
 measure_once(struct measurement *m, enum scenario_id where, enum contender_id who)
 {
 	const struct scenario *scenario = &scenarios[where];
+	uint64_t live = m->options->quick ? scenario->live / 10 : scenario->live;
 	struct command command;
 	char line[256];
+	int status;
 
 	make_command(m, scenario, who, &command);
-	if (run_command(&command, line, sizeof line) &&
-	    keep(line, scenario, m->options->quick ? scenario->live / 10 : scenario->live,
-		 &m->measured->at[where][who]))
+	status = run_command(&command, line, sizeof line);
+	if (status == 0 && keep(line, scenario, live, &m->measured->at[where][who]))
 		return true;
-	fprintf(stderr, "bench: %s failed (%s, %s)\n", command.path, scenario->text, contenders[who].text);
+	say_failure(&command, scenario, status);
 	return false;
 }
 
