@@ -168,6 +168,8 @@ drop_node(struct soma_model *model, uint32_t node_name)
 		model->stats.pending_free_count--;
 		if (node->state == SOMA__NODE_PARKED)
 			model->unfiled--;
+		if (!stream->accepts)
+			soma__stream_settle(model, stream);
 	}
 	soma__slab_give(&model->index.nodes, node_name);
 }
