@@ -10,14 +10,21 @@
 
 #include "lib/model/state.h"
 
-/* Records for one operation, and for what is on its way to a shelf already. */
-bool soma__blocks_reserve(struct soma_model *model);
+/* An operation makes at most this many records of a kind, and as many trees again for
+ * a free that it leaves on its way to a shelf. */
+#define SOMA__RECORDS_PER_OPERATION 8
 
-/* The shelf with this number, which must have been made. */
-static inline struct soma__shelf *
-soma__shelf_at(const struct soma_model *model, uint32_t shelf)
+bool soma__blocks_refill(struct soma_model *model);
+
+/* Records for one operation.  They are counted by operations, and the slabs looked at
+ * only when those run out.  False without memory. */
+static inline bool
+soma__blocks_reserve(struct soma_model *model)
 {
-	return model->shelves[shelf];
+	if (model->headroom == 0)
+		return soma__blocks_refill(model);
+	model->headroom--;
+	return true;
 }
 
 /* Makes the shelf if need be, with room for blocks of up to `granules`. */

@@ -25,19 +25,15 @@ soma__stream_is_gone(const struct soma_model *model, uint64_t id)
 }
 
 enum soma_status
-soma__stream_accepting(const struct soma_model *model, uint64_t id, struct soma__stream **found)
+soma__stream_refuse(const struct soma_model *model, uint64_t id)
 {
-	struct soma__stream *stream = soma__stream_find(model, id);
+	const struct soma__stream *stream = soma__stream_find(model, id);
 
-	if (stream == NULL || !stream->accepts) {
-		if (stream != NULL || soma__stream_is_gone(model, id))
-			return soma__fail(INVALID_VALUE, "stream %" PRIu64 " was destroyed", id);
-		return soma__fail(INVALID_VALUE, "there is no stream %" PRIu64, id);
-	}
-	if (stream->submitted >= SOMA__POSITION_MAX)
+	if (stream != NULL && stream->accepts)
 		return soma__fail(NOT_SUPPORTED, "stream %" PRIu64 " has used up its positions", id);
-	*found = stream;
-	return SOMA_STATUS_OK;
+	if (stream != NULL || soma__stream_is_gone(model, id))
+		return soma__fail(INVALID_VALUE, "stream %" PRIu64 " was destroyed", id);
+	return soma__fail(INVALID_VALUE, "there is no stream %" PRIu64, id);
 }
 
 /* ---- streams ---- */
@@ -96,7 +92,7 @@ new_slot(struct soma_model *model, struct soma__stream **found)
 	stream = soma__arena_calloc(model->arena, sizeof *stream, 64);
 	if (stream == NULL)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	stream->free_tree = soma__slab_take(&model->index.trees);
+	stream->free_tree = soma__slab_take(&model->index.trees, sizeof(struct soma__tree_node));
 	stream->id = model->stream_slots;
 	model->streams[model->stream_slots++] = stream;
 	*found = stream;

@@ -37,9 +37,20 @@ soma__stream_slot(const struct soma__stream *stream)
 /* Was there a stream with this id that is gone by now? */
 bool soma__stream_is_gone(const struct soma_model *model, uint64_t id);
 
-/* The same, for an operation: the error is recorded when it cannot take one. */
-enum soma_status soma__stream_accepting(const struct soma_model *model, uint64_t id,
-					struct soma__stream **stream);
+/* Records why the stream takes no operation. */
+enum soma_status soma__stream_refuse(const struct soma_model *model, uint64_t id);
+
+/* The stream, for an operation; the error is recorded when it cannot take one. */
+static HOT enum soma_status
+soma__stream_accepting(const struct soma_model *model, uint64_t id, struct soma__stream **found)
+{
+	struct soma__stream *stream = soma__stream_find(model, id);
+
+	*found = stream;
+	if (stream == NULL || !stream->accepts || stream->submitted >= SOMA__POSITION_MAX)
+		return soma__stream_refuse(model, id);
+	return SOMA_STATUS_OK;
+}
 
 enum soma_status soma__stream_add(struct soma_model *model, unsigned flags, struct soma__stream **stream);
 

@@ -21,6 +21,46 @@
 #include "lib/model/slab.h"
 #include "lib/model/tree.h"
 
+enum soma__node_state {
+	SOMA__NODE_COMPLETE, /* on its home shelf */
+	SOMA__NODE_PENDING,  /* on the own shelf of the stream that freed it */
+	SOMA__NODE_PARKED,   /* pending, on no shelf */
+};
+
+/* 48 bits count the operations of a stream for half a year at 50 ns each. */
+#define SOMA__POSITION_MAX (((uint64_t)1 << 48) - 4)
+
+/* What only free blocks need; 32 bytes. */
+struct soma__node {
+	uint32_t shelf_previous, shelf_next; /* the list of a class and region */
+	uint32_t older, newer;               /* pending: its stream's frees by position */
+	uint32_t block;
+	/* The state and the shelf in one word, so that one comparison tells whether two
+	 * blocks may join.  COMPLETE: its home shelf; else the freeing stream's own. */
+	uint32_t tag;
+	uint64_t position : 48; /* pending: of the latest free */
+	uint64_t place : 16;    /* on a shelf: class and region */
+};
+
+static inline uint32_t
+soma__tag(enum soma__node_state state, uint32_t shelf)
+{
+	return shelf << 2 | state;
+}
+
+static inline enum soma__node_state
+soma__node_state(const struct soma__node *node)
+{
+	return (enum soma__node_state)(node->tag & 3);
+}
+
+static inline uint32_t
+soma__node_shelf(const struct soma__node *node)
+{
+	return node->tag >> 2;
+}
+
+
 #define SOMA__CLASSES_PER_GROUP 64
 #define SOMA__REGIONS 16
 /* Groups for sizes up to 2^40 granules: one of the exact sizes below 64 and one for
@@ -81,18 +121,139 @@ soma__class_ceiling(uint64_t granules)
 	return soma__class_floor(granules + ((uint64_t)1 << shift) - 1);
 }
 
+static inline struct soma__node *
+soma__node_at(const struct soma__index *index, uint32_t node)
+{
+	return soma__slab_at(&index->nodes, node, sizeof(struct soma__node));
+}
+
 /* Makes room for blocks of up to `granules`.  False without memory. */
 bool soma__shelf_reserve(struct soma__index *index, struct soma__shelf *shelf, uint64_t granules);
 
-void soma__shelf_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t node, uint64_t address,
+static inline unsigned
+soma__region(const struct soma__index *index, uint64_t address)
+{
+	uint64_t region;
+
+	if (address < index->base)
+		return 0;
+	region = (address - index->base) >> index->region_shift;
+	return region < SOMA__REGIONS ? (unsigned)region : SOMA__REGIONS - 1;
+}
+
+static inline void
+soma__bins_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t name, uint64_t address,
+	       uint64_t granules)
+{
+	unsigned class = soma__class_floor(granules), region = soma__region(index, address);
+	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot = class % SOMA__CLASSES_PER_GROUP;
+	struct soma__bins *bins = shelf->bins[group];
+	struct soma__node *node = soma__node_at(index, name);
+	uint32_t *head = &bins->head[slot][region];
+	uint32_t next = *head;
+
+	node->place = (uint16_t)(class * SOMA__REGIONS + region);
+	node->shelf_previous = 0;
+	node->shelf_next = next;
+	*head = name;
+	/* Node 0 is nobody's: writing to it costs less than asking. */
+	soma__node_at(index, next)->shelf_previous = name;
+	bins->regions[slot] |= (uint16_t)(1U << region);
+	bins->classes |= (uint64_t)1 << slot;
+	shelf->groups |= (uint64_t)1 << group;
+}
+
+static inline void
+soma__bins_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t name)
+{
+	struct soma__node *node = soma__node_at(index, name);
+	uint32_t previous = node->shelf_previous, next = node->shelf_next;
+	unsigned class = node->place / SOMA__REGIONS, region = node->place % SOMA__REGIONS;
+	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot = class % SOMA__CLASSES_PER_GROUP;
+	struct soma__bins *bins;
+
+	soma__node_at(index, next)->shelf_previous = previous;
+	if (previous != 0) {
+		soma__node_at(index, previous)->shelf_next = next;
+		return;
+	}
+	bins = shelf->bins[group];
+	bins->head[slot][region] = next;
+	if (next != 0)
+		return;
+	bins->regions[slot] &= (uint16_t)~(1U << region);
+	if (bins->regions[slot] != 0)
+		return;
+	bins->classes &= ~((uint64_t)1 << slot);
+	if (bins->classes == 0)
+		shelf->groups &= ~((uint64_t)1 << group);
+}
+
+/* Bits of `bits` from position `from` (0 to 64) on. */
+static inline uint64_t
+soma__bits_from(uint64_t bits, unsigned from)
+{
+	return from < 64 ? bits & (~(uint64_t)0 << from) : 0;
+}
+
+static inline uint32_t
+soma__bins_find(const struct soma__shelf *shelf, uint64_t granules)
+{
+	unsigned class = soma__class_ceiling(granules);
+	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot;
+	const struct soma__bins *bins;
+	uint64_t classes = 0;
+
+	if (group < shelf->group_count)
+		classes = shelf->bins[group]->classes & (~(uint64_t)0 << class % SOMA__CLASSES_PER_GROUP);
+	if (classes == 0) {
+		uint64_t groups = soma__bits_from(shelf->groups, group + 1);
+
+		if (groups == 0)
+			return 0;
+		group = (unsigned)__builtin_ctzll(groups);
+		classes = shelf->bins[group]->classes;
+	}
+	bins = shelf->bins[group];
+	slot = (unsigned)__builtin_ctzll(classes);
+	return bins->head[slot][__builtin_ctz(bins->regions[slot])];
+}
+
+void soma__trees_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t node, uint64_t address,
 		     uint64_t granules);
+void soma__trees_remove(struct soma__index *index, struct soma__shelf *shelf, uint64_t address,
+			uint64_t granules);
+uint32_t soma__trees_find(const struct soma__index *index, const struct soma__shelf *shelf, uint64_t granules);
+
+static inline void
+soma__shelf_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t node, uint64_t address,
+		uint64_t granules)
+{
+	if (shelf->best)
+		soma__trees_put(index, shelf, node, address, granules);
+	else
+		soma__bins_put(index, shelf, node, address, granules);
+}
 
 /* address and granules are those that it was put with. */
-void soma__shelf_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t node, uint64_t address,
-			uint64_t granules);
+static inline void
+soma__shelf_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t node, uint64_t address,
+		   uint64_t granules)
+{
+	if (shelf->best)
+		soma__trees_remove(index, shelf, address, granules);
+	else
+		soma__bins_remove(index, shelf, node);
+}
 
 /* The node of the block to use for a request; 0 if there is none. */
-uint32_t soma__shelf_find(const struct soma__index *index, const struct soma__shelf *shelf, uint64_t granules);
+static inline uint32_t
+soma__shelf_find(const struct soma__index *index, const struct soma__shelf *shelf, uint64_t granules)
+{
+	if (shelf->groups == 0)
+		return 0;
+	return shelf->best ? soma__trees_find(index, shelf, granules) : soma__bins_find(shelf, granules);
+}
 
 /* The last in the shelf's order (the largest): what a release takes first. */
 uint32_t soma__shelf_last(const struct soma__index *index, const struct soma__shelf *shelf);

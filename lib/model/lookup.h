@@ -34,13 +34,13 @@ soma__lookup_reserve(struct soma__lookup *lookup, struct soma__arena *arena)
 	return lookup->used < lookup->grow_at || soma__lookup_grow(lookup, arena);
 }
 
+/* Multiplicative hashing: the high bits of the product are spread well even for equally
+ * spaced granules, and the high bits are what the second product uses. */
 static inline uint64_t
 soma__lookup_home(const struct soma__lookup *lookup, uint64_t granule)
 {
 	uint64_t hash = granule * UINT64_C(0x9e3779b97f4a7c15);
 
-	hash ^= hash >> 32;
-	hash *= UINT64_C(0xd6e8feb86659fd93);
 	return (uint64_t)(((unsigned __int128)hash * lookup->slot_count) >> 64);
 }
 

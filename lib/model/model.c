@@ -560,25 +560,27 @@ find_live(const struct soma_model *model, uint64_t ptr)
 }
 
 static void
-charge_free(struct soma_model *model, const struct soma__block *block)
+charge_free(struct soma_model *model, const struct soma__block *block, uint64_t granules)
 {
-	uint64_t capacity = soma__bytes(model, soma__block_granules(model, block));
+	uint64_t capacity = soma__bytes(model, granules);
 
 	model->stats.capacity -= capacity;
 	model->stats.used -= capacity - block->waste;
 }
 
-/* A free that is not for the block's own stream's pool: it becomes pending. */
-static bool
-reserve_pending(struct soma_model *model, const struct soma__stream *stream, uint32_t block)
+/* Room on the own shelf for whatever this block may join there. */
+static HOT bool
+reserve_own_shelf(struct soma_model *model, const struct soma__stream *stream, unsigned pool,
+		  uint64_t granules)
 {
-	const struct soma__segment *segment = soma__segment_at(model, soma__block_at(model, block)->segment);
-	uint32_t shelf = soma__own_shelf(model, soma__stream_slot(stream), segment->pool);
-	uint64_t granules = soma__block_granules(model, soma__block_at(model, block));
+	const struct soma__shelf *own = stream->own[pool];
 
-	if (shelf < model->shelf_slots && model->shelves[shelf] != NULL)
-		granules += model->shelves[shelf]->promised;
-	return soma__shelf_make(model, shelf, granules);
+	if (own != NULL) {
+		granules += own->promised;
+		if (soma__class_floor(granules) / SOMA__CLASSES_PER_GROUP < own->group_count)
+			return true;
+	}
+	return soma__shelf_make(model, soma__own_shelf(model, soma__stream_slot(stream), pool), granules);
 }
 
 static void
@@ -590,13 +592,12 @@ count_pending(struct soma_model *model, struct soma__stream *stream)
 
 /* The free joins the queue, and as much of the queue is filed as is due. */
 static enum soma_status
-free_queued(struct soma_model *model, struct soma__stream *stream, uint64_t slot)
+free_queued(struct soma_model *model, struct soma__stream *stream, uint64_t slot, bool batch)
 {
 	uint32_t block = soma__lookup_record(&model->lookup, slot);
-	bool batch = model->stats.live_count - 1 > model->policy.batch_above;
 
-	if (!soma__shelf_make(model, soma__own_shelf(model, soma__stream_slot(stream), 0),
-			      model->stats.reserved >> model->granule_shift))
+	/* The block's size is not known yet: it is a cache miss away. */
+	if (!reserve_own_shelf(model, stream, 0, model->stats.reserved >> model->granule_shift))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	soma__lookup_remove(&model->lookup, slot);
 	count_pending(model, stream);
@@ -612,19 +613,19 @@ static enum soma_status
 free_now(struct soma_model *model, struct soma__stream *stream, uint64_t slot)
 {
 	uint32_t name = soma__lookup_record(&model->lookup, slot);
-	struct soma__block *block = soma__block_at(model, name);
+	const struct soma__block *block = soma__block_at(model, name);
+	const struct soma__segment *segment = soma__segment_at(model, soma__block_segment(block));
+	uint64_t granules = soma__block_granules(model, block), position;
 	bool same = (model->policy.reuse & SOMA_REUSE_SAME_STREAM) != 0;
-	bool own = model->policy.per_stream && same &&
-		   soma__segment_at(model, block->segment)->stream == stream->id;
-	uint64_t position;
+	bool own = model->policy.per_stream && same && segment->stream == stream->id;
 
-	if (!own && !reserve_pending(model, stream, name))
+	if (!own && !reserve_own_shelf(model, stream, segment->pool, granules))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	charge_free(model, block);
+	charge_free(model, block, granules);
 	soma__lookup_remove(&model->lookup, slot);
 	position = soma__clock_submit(model, stream);
 	if (own) {
-		model->stats.active -= soma__bytes(model, soma__block_granules(model, block));
+		model->stats.active -= soma__bytes(model, granules);
 		soma__block_complete(model, name);
 		return SOMA_STATUS_OK;
 	}
@@ -644,6 +645,7 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 	struct soma__stream *stream;
 	enum soma_status status;
 	uint64_t slot;
+	bool batch;
 
 	if (ptr == 0)
 		return SOMA_STATUS_OK;
@@ -653,16 +655,18 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 	slot = find_live(model, ptr);
 	if (slot == model->lookup.slot_count)
 		return soma__fail(INVALID_VALUE, "0x%" PRIx64 " is not the address of a live block", ptr);
-	model->unfiled++;
-	status = soma__blocks_reserve(model) ? SOMA_STATUS_OK : SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	model->unfiled--;
-	if (status == SOMA_STATUS_OK && stream->ordered) {
+	if (!soma__blocks_reserve(model))
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	if (stream->ordered) {
 		if (!soma__clock_reserve_legacy(model, stream))
 			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 		soma__clock_join_legacy(model, stream);
 	}
-	if (status == SOMA_STATUS_OK)
-		status = model->queue_slots != 0 ? free_queued(model, stream, slot) : free_now(model, stream, slot);
+	batch = model->queue_slots != 0 && model->stats.live_count - 1 > model->policy.batch_above;
+	if (batch || soma__queue_length(model) != 0)
+		status = free_queued(model, stream, slot, batch);
+	else
+		status = free_now(model, stream, slot);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	model->stats.live_count--;
@@ -741,8 +745,8 @@ free_block_holding(const struct soma_model *model, uint64_t address, uint64_t en
 	while (soma__block_address(soma__block_at(model, name)) > address)
 		name = soma__block_at(model, name)->previous;
 	block = soma__block_at(model, name);
-	if (block->kind != SOMA__BLOCK_FREE || soma__block_end(model, block) < end ||
-	    soma__node_at(&model->index, block->node)->state != SOMA__NODE_COMPLETE)
+	if (soma__block_kind(block) != SOMA__BLOCK_FREE || soma__block_end(model, block) < end ||
+	    soma__node_state(soma__node_at(&model->index, block->node)) != SOMA__NODE_COMPLETE)
 		return 0;
 	return name;
 }
@@ -751,7 +755,7 @@ free_block_holding(const struct soma_model *model, uint64_t address, uint64_t en
 static uint32_t
 carve(struct soma_model *model, uint32_t name, uint64_t address, uint64_t granules)
 {
-	uint32_t segment = soma__block_at(model, name)->segment, carved = name;
+	uint32_t segment = soma__block_segment(soma__block_at(model, name)), carved = name;
 	uint64_t begin = soma__block_address(soma__block_at(model, name));
 	uint64_t end = soma__block_end(model, soma__block_at(model, name));
 

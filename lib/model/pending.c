@@ -2,67 +2,29 @@
 /* The lists and trees of pending frees.  Only soma__pending_follow() takes memory. */
 #include "lib/model/pending.h"
 
-static unsigned
-pool_of(const struct soma_model *model, const struct soma__node *node)
-{
-	return node->shelf & ((1U << model->pool_shift) - 1);
-}
-
 void
-soma__pending_link(struct soma_model *model, struct soma__stream *stream, uint32_t name)
-{
-	struct soma__node *node = soma__node_at(&model->index, name);
-
-	node->older = stream->newest;
-	node->newer = 0;
-	if (stream->newest != 0)
-		soma__node_at(&model->index, stream->newest)->newer = name;
-	else
-		stream->oldest = name;
-	stream->newest = name;
-}
-
-void
-soma__pending_unlink(struct soma_model *model, struct soma__stream *stream, uint32_t name)
-{
-	struct soma__node *node = soma__node_at(&model->index, name);
-
-	if (node->older != 0)
-		soma__node_at(&model->index, node->older)->newer = node->newer;
-	else
-		stream->oldest = node->newer;
-	if (node->newer != 0)
-		soma__node_at(&model->index, node->newer)->older = node->older;
-	else
-		stream->newest = node->older;
-}
-
-void
-soma__pending_file(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t address,
+soma__pending_file_followed(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t address,
 		   uint64_t granules)
 {
 	struct soma__slab *trees = &model->index.trees;
 	const struct soma__node *node = soma__node_at(&model->index, name);
 	uint32_t tree;
 
-	if (!stream->followed)
-		return;
-	tree = soma__slab_take(trees);
+	tree = soma__slab_take(trees, sizeof(struct soma__tree_node));
 	*soma__tree_at(trees, tree) = (struct soma__tree_node){
 		.record = name, .major = granules, .minor = address, .value = node->position };
-	soma__tree_insert(trees, &stream->by_size[pool_of(model, node)], tree);
+	soma__tree_insert(trees, &stream->by_size[soma__shelf_pool(model, soma__node_shelf(node))], tree);
 }
 
 void
-soma__pending_unfile(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t address,
+soma__pending_unfile_followed(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t address,
 		     uint64_t granules)
 {
 	struct soma__slab *trees = &model->index.trees;
 	const struct soma__node *node = soma__node_at(&model->index, name);
 
-	if (stream->followed)
-		soma__slab_give(trees, soma__tree_remove(trees, &stream->by_size[pool_of(model, node)],
-							 granules, address));
+	soma__slab_give(trees,
+			soma__tree_remove(trees, &stream->by_size[soma__shelf_pool(model, soma__node_shelf(node))], granules, address), sizeof(struct soma__tree_node));
 }
 
 bool
@@ -74,11 +36,12 @@ soma__pending_follow(struct soma_model *model, struct soma__stream *stream)
 				stream->pending_count + 2 * model->unfiled + 8))
 		return false;
 	stream->followed = true;
+	model->headroom = 0;
 	for (uint32_t name = stream->oldest; name != 0; name = soma__node_at(&model->index, name)->newer) {
 		const struct soma__block *block =
 			soma__block_at(model, soma__node_at(&model->index, name)->block);
 
-		soma__pending_file(model, stream, name, soma__block_address(block),
+		soma__pending_file_followed(model, stream, name, soma__block_address(block),
 				   soma__block_granules(model, block));
 	}
 	return true;

@@ -12,14 +12,56 @@
 #include "lib/model/state.h"
 
 /* Appends the node of the stream's latest free. */
-void soma__pending_link(struct soma_model *model, struct soma__stream *stream, uint32_t node);
-void soma__pending_unlink(struct soma_model *model, struct soma__stream *stream, uint32_t node);
+static inline void
+soma__pending_link(struct soma_model *model, struct soma__stream *stream, uint32_t name)
+{
+	struct soma__node *node = soma__node_at(&model->index, name);
+
+	node->older = stream->newest;
+	node->newer = 0;
+	if (stream->newest != 0)
+		soma__node_at(&model->index, stream->newest)->newer = name;
+	else
+		stream->oldest = name;
+	stream->newest = name;
+}
+
+static inline void
+soma__pending_unlink(struct soma_model *model, struct soma__stream *stream, uint32_t name)
+{
+	struct soma__node *node = soma__node_at(&model->index, name);
+
+	if (node->older != 0)
+		soma__node_at(&model->index, node->older)->newer = node->newer;
+	else
+		stream->oldest = node->newer;
+	if (node->newer != 0)
+		soma__node_at(&model->index, node->newer)->older = node->older;
+	else
+		stream->newest = node->older;
+}
+
+void soma__pending_file_followed(struct soma_model *model, struct soma__stream *stream, uint32_t node,
+				 uint64_t address, uint64_t granules);
+void soma__pending_unfile_followed(struct soma_model *model, struct soma__stream *stream, uint32_t node,
+				   uint64_t address, uint64_t granules);
 
 /* The block of a pending node came to, or is about to leave, this place and size. */
-void soma__pending_file(struct soma_model *model, struct soma__stream *stream, uint32_t node, uint64_t address,
-			uint64_t granules);
-void soma__pending_unfile(struct soma_model *model, struct soma__stream *stream, uint32_t node,
-			  uint64_t address, uint64_t granules);
+static inline void
+soma__pending_file(struct soma_model *model, struct soma__stream *stream, uint32_t node, uint64_t address,
+		   uint64_t granules)
+{
+	if (stream->followed)
+		soma__pending_file_followed(model, stream, node, address, granules);
+}
+
+static inline void
+soma__pending_unfile(struct soma_model *model, struct soma__stream *stream, uint32_t node, uint64_t address,
+		     uint64_t granules)
+{
+	if (stream->followed)
+		soma__pending_unfile_followed(model, stream, node, address, granules);
+}
 
 /* From now on keeps the stream's pending frees by size as well.  False without memory. */
 bool soma__pending_follow(struct soma_model *model, struct soma__stream *stream);

@@ -12,31 +12,29 @@
 #include "lib/model/queue.h"
 #include "lib/model/segments.h"
 
-static bool
+static HOT bool
 reuses(const struct soma_model *model, unsigned rule)
 {
 	return (model->policy.reuse & rule) != 0;
 }
 
-static uint32_t
-find_on(const struct soma_model *model, uint32_t shelf, uint64_t granules)
+static HOT uint32_t
+find_on(const struct soma_model *model, const struct soma__shelf *shelf, uint64_t granules)
 {
-	if (shelf >= model->shelf_slots || model->shelves[shelf] == NULL)
-		return 0;
-	return soma__shelf_find(&model->index, model->shelves[shelf], granules);
+	return shelf != NULL ? soma__shelf_find(&model->index, shelf, granules) : 0;
 }
 
 /* The stream's own shelf, then the shared one. */
-static uint32_t
+static HOT uint32_t
 find_shelved(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
 	     uint64_t granules)
 {
 	uint32_t node = 0;
 
 	if (model->policy.per_stream || reuses(model, SOMA_REUSE_SAME_STREAM))
-		node = find_on(model, soma__own_shelf(model, soma__stream_slot(stream), pool), granules);
+		node = find_on(model, stream->own[pool], granules);
 	if (node == 0 && !model->policy.per_stream)
-		node = find_on(model, pool, granules);
+		node = find_on(model, model->shared[pool], granules);
 	return node;
 }
 
@@ -88,11 +86,11 @@ in_run(const struct soma_model *model, uint32_t name, uint32_t own, bool *is_own
 	const struct soma__block *block = soma__block_at(model, name);
 	const struct soma__node *node;
 
-	if (name == 0 || block->kind != SOMA__BLOCK_FREE)
+	if (name == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE)
 		return false;
 	node = soma__node_at(&model->index, block->node);
-	*is_own = node->state == SOMA__NODE_PENDING && node->shelf == own;
-	return *is_own || node->state == SOMA__NODE_COMPLETE;
+	*is_own = node->tag == soma__tag(SOMA__NODE_PENDING, own);
+	return *is_own || soma__node_state(node) == SOMA__NODE_COMPLETE;
 }
 
 /* The run that has `name` as its first own block; false if an earlier one is there.
@@ -153,7 +151,7 @@ gather(struct soma_model *model, struct soma__stream *stream, unsigned pool, uin
 	for (uint32_t name = stream->oldest; name != 0; name = soma__node_at(&model->index, name)->newer) {
 		const struct soma__node *node = soma__node_at(&model->index, name);
 
-		if (node->shelf != own || !measure_run(model, node->block, own, &run) ||
+		if (node->tag != soma__tag(SOMA__NODE_PENDING, own) || !measure_run(model, node->block, own, &run) ||
 		    run.granules < granules)
 			continue;
 		if (best.first == 0 || run.granules < best.granules ||
@@ -201,7 +199,7 @@ take_internal(struct soma_model *model, struct soma__stream *stream, unsigned po
 		return status;
 	if (node == 0)
 		return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
-	other = model->streams[soma__shelf_slot(model, soma__node_at(&model->index, node)->shelf)];
+	other = model->streams[soma__shelf_slot(model, soma__node_shelf(soma__node_at(&model->index, node)))];
 	if (!soma__clock_reserve_event(model, stream, other))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	placement->wait_stream = other->id;

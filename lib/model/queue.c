@@ -62,9 +62,9 @@ fetch(const struct soma_model *model, uint32_t count)
 		const struct soma__block *previous = soma__block_at(model, block->previous);
 		const struct soma__block *next = soma__block_at(model, block->next);
 
-		if (block->previous != 0 && previous->kind == SOMA__BLOCK_FREE)
+		if (block->previous != 0 && soma__block_kind(previous) == SOMA__BLOCK_FREE)
 			__builtin_prefetch(soma__node_at(&model->index, previous->node), 1);
-		if (block->next != 0 && next->kind == SOMA__BLOCK_FREE) {
+		if (block->next != 0 && soma__block_kind(next) == SOMA__BLOCK_FREE) {
 			__builtin_prefetch(soma__node_at(&model->index, next->node), 1);
 			__builtin_prefetch(soma__block_at(model, next->next), 1);
 		}

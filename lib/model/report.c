@@ -71,9 +71,9 @@ static void
 describe_free(const struct soma_model *model, const struct soma__block *block, struct soma_extent *extent)
 {
 	const struct soma__node *node = soma__node_at(&model->index, block->node);
-	const struct soma__segment *segment = soma__segment_at(model, block->segment);
+	const struct soma__segment *segment = soma__segment_at(model, soma__block_segment(block));
 
-	if (node->state == SOMA__NODE_COMPLETE) {
+	if (soma__node_state(node) == SOMA__NODE_COMPLETE) {
 		extent->kind = SOMA_EXTENT_FREE;
 		extent->stranded = model->policy.per_stream;
 		if (extent->stranded)
@@ -81,8 +81,8 @@ describe_free(const struct soma_model *model, const struct soma__block *block, s
 		return;
 	}
 	extent->kind = SOMA_EXTENT_PENDING;
-	extent->stranded = node->state == SOMA__NODE_PENDING;
-	extent->stream = model->streams[soma__shelf_slot(model, node->shelf)]->id;
+	extent->stranded = soma__node_state(node) == SOMA__NODE_PENDING;
+	extent->stream = model->streams[soma__shelf_slot(model, soma__node_shelf(node))]->id;
 	extent->seq = node->position;
 }
 
@@ -96,7 +96,7 @@ describe(const struct soma_model *model, uint32_t name, struct soma_extent *exte
 		.address = soma__bytes(model, soma__block_address(block)),
 		.size = soma__bytes(model, soma__block_granules(model, block)),
 	};
-	switch ((enum soma__block_kind)block->kind) {
+	switch (soma__block_kind(block)) {
 	case SOMA__BLOCK_HOLE:
 		extent->kind = SOMA_EXTENT_HOLE;
 		return;

@@ -72,7 +72,7 @@ take_hole(struct soma_model *model, uint64_t granules, uint64_t *address, uint64
 	if (*rest != 0)
 		put_hole(model, tree, *address + granules, *rest, *block);
 	else
-		soma__slab_give(&model->index.trees, tree);
+		soma__slab_give(&model->index.trees, tree, sizeof(struct soma__tree_node));
 	return true;
 }
 
@@ -113,18 +113,18 @@ space_give(struct soma_model *model, uint64_t address, uint64_t granules)
 	if (tree != 0 && soma__tree_at(trees, tree)->minor + ~soma__tree_at(trees, tree)->value == address) {
 		granules += ~soma__tree_at(trees, tree)->value;
 		address = soma__tree_at(trees, tree)->minor;
-		soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0, address));
+		soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0, address), sizeof(struct soma__tree_node));
 	}
 	tree = soma__tree_at_least(trees, model->holes, 0, address);
 	if (tree != 0 && soma__tree_at(trees, tree)->minor == address + granules) {
 		granules += ~soma__tree_at(trees, tree)->value;
 		soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0,
-							 soma__tree_at(trees, tree)->minor));
+							 soma__tree_at(trees, tree)->minor), sizeof(struct soma__tree_node));
 	}
 	if (address + granules == model->space_end)
 		model->space_end = address;
 	else
-		put_hole(model, soma__slab_take(trees), address, granules, 0);
+		put_hole(model, soma__slab_take(trees, sizeof(struct soma__tree_node)), address, granules, 0);
 }
 
 /* The adopted segment's addresses leave the space; it overlaps no segment.  Needs two
@@ -142,18 +142,18 @@ space_adopt(struct soma_model *model, uint64_t address, uint64_t end)
 		address = model->index.base;
 	if (address >= model->space_end) {
 		if (address > model->space_end)
-			put_hole(model, soma__slab_take(trees), model->space_end, address - model->space_end, 0);
+			put_hole(model, soma__slab_take(trees, sizeof(struct soma__tree_node)), model->space_end, address - model->space_end, 0);
 		model->space_end = end;
 		return;
 	}
 	tree = soma__tree_at_most(trees, model->holes, 0, address);
 	hole = soma__tree_at(trees, tree)->minor;
 	hole_end = hole + ~soma__tree_at(trees, tree)->value;
-	soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0, hole));
+	soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0, hole), sizeof(struct soma__tree_node));
 	if (hole < address)
-		put_hole(model, soma__slab_take(trees), hole, address - hole, 0);
+		put_hole(model, soma__slab_take(trees, sizeof(struct soma__tree_node)), hole, address - hole, 0);
 	if (end < hole_end)
-		put_hole(model, soma__slab_take(trees), end, hole_end - end, 0);
+		put_hole(model, soma__slab_take(trees, sizeof(struct soma__tree_node)), end, hole_end - end, 0);
 }
 
 /* ---- segments ---- */
@@ -214,13 +214,12 @@ home_shelf(const struct soma_model *model, const struct soma__stream *stream, un
 	return model->policy.per_stream ? soma__own_shelf(model, soma__stream_slot(stream), pool) : pool;
 }
 
-/* Records for one new segment. */
+/* Records for one new segment.  They come on top of what operations count on. */
 static bool
 reserve_segment(struct soma_model *model, uint32_t home, uint64_t granules)
 {
-	return soma__blocks_reserve(model) &&
-	       soma__slab_reserve(&model->segment_slab, model->arena, 1) &&
-	       soma__slab_reserve(&model->index.trees, model->arena, 8 + 2 * model->unfiled) &&
+	model->headroom = 0;
+	return soma__blocks_refill(model) && soma__slab_reserve(&model->segment_slab, model->arena, 1) &&
 	       soma__shelf_make(model, home, granules);
 }
 
@@ -229,13 +228,13 @@ static uint32_t
 add_segment(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t address,
 	    uint64_t granules)
 {
-	uint32_t name = soma__slab_take(&model->segment_slab);
+	uint32_t name = soma__slab_take(&model->segment_slab, sizeof(struct soma__segment));
 	struct soma__segment *segment = soma__segment_at(model, name);
 
 	*segment = (struct soma__segment){
 		.home = home_shelf(model, stream, pool),
-		.tree = soma__slab_take(&model->index.trees),
-		.idle_tree = soma__slab_take(&model->index.trees),
+		.tree = soma__slab_take(&model->index.trees, sizeof(struct soma__tree_node)),
+		.idle_tree = soma__slab_take(&model->index.trees, sizeof(struct soma__tree_node)),
 		.pool = pool,
 		.stream = stream->id,
 		.address = address,
@@ -344,9 +343,9 @@ soma__segment_release(struct soma_model *model, uint32_t name)
 
 	soma__block_unshelve(model, segment->first);
 	soma__block_erase(model, segment->first);
-	soma__slab_give(trees, soma__tree_remove(trees, &model->segments, 0, address));
-	soma__slab_give(trees, segment->idle_tree);
-	soma__slab_give(&model->segment_slab, name);
+	soma__slab_give(trees, soma__tree_remove(trees, &model->segments, 0, address), sizeof(struct soma__tree_node));
+	soma__slab_give(trees, segment->idle_tree, sizeof(struct soma__tree_node));
+	soma__slab_give(&model->segment_slab, name, sizeof(struct soma__segment));
 	model->stats.segment_count--;
 	model->stats.segments_released++;
 	model->stats.reserved -= soma__bytes(model, granules);
@@ -388,7 +387,7 @@ soma__range_create(struct soma_model *model)
 
 	if (!soma__slab_reserve(&model->segment_slab, model->arena, 1) || !soma__shelf_make(model, 0, 1))
 		return false;
-	model->range = soma__slab_take(&model->segment_slab);
+	model->range = soma__slab_take(&model->segment_slab, sizeof(struct soma__segment));
 	segment = soma__segment_at(model, model->range);
 	*segment = (struct soma__segment){ .address = model->index.base, .end = model->index.base };
 	return true;
@@ -405,12 +404,12 @@ grow_into_hole(struct soma_model *model, uint64_t granules, uint32_t *block)
 	if (rest != 0) {
 		uint32_t hole = soma__block_insert(model, model->range, *block, address + granules);
 
-		soma__block_at(model, hole)->kind = SOMA__BLOCK_HOLE;
+		soma__block_set_kind(soma__block_at(model, hole), SOMA__BLOCK_HOLE);
 		soma__tree_at(&model->index.trees,
 			      soma__tree_at_least(&model->index.trees, model->holes, 0, address + granules))
 			->record = hole;
 	}
-	soma__block_at(model, *block)->kind = SOMA__BLOCK_LIVE;
+	soma__block_set_kind(soma__block_at(model, *block), SOMA__BLOCK_LIVE);
 	add_reserved(model, granules);
 	model->stats.active += soma__bytes(model, granules);
 	return SOMA__GROWTH_DONE;
@@ -424,12 +423,11 @@ usable_last(const struct soma_model *model, const struct soma__stream *stream, u
 	const struct soma__block *block = soma__block_at(model, last);
 	const struct soma__node *node;
 
-	if (last == 0 || block->kind != SOMA__BLOCK_FREE || soma__block_granules(model, block) >= granules)
+	if (last == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE || soma__block_granules(model, block) >= granules)
 		return 0;
 	node = soma__node_at(&model->index, block->node);
-	if (node->state == SOMA__NODE_COMPLETE ||
-	    (node->state == SOMA__NODE_PENDING &&
-	     node->shelf == soma__own_shelf(model, soma__stream_slot(stream), 0)))
+	if (soma__node_state(node) == SOMA__NODE_COMPLETE ||
+	    node->tag == soma__tag(SOMA__NODE_PENDING, soma__own_shelf(model, soma__stream_slot(stream), 0)))
 		return last;
 	return 0;
 }
@@ -451,8 +449,8 @@ grow_at_end(struct soma_model *model, struct soma__stream *stream, uint64_t gran
 		const struct soma__node *node =
 			soma__node_at(&model->index, soma__block_at(model, last)->node);
 
-		if (node->state == SOMA__NODE_PENDING) {
-			soma__shelf_at(model, node->shelf)->promised -= granules - missing;
+		if (soma__node_state(node) == SOMA__NODE_PENDING) {
+			soma__shelf_at(model, soma__node_shelf(node))->promised -= granules - missing;
 			active = missing;
 		}
 		soma__block_unshelve(model, last);
@@ -476,11 +474,11 @@ make_hole(struct soma_model *model, uint32_t name)
 	struct soma__block *block = soma__block_at(model, name);
 	struct soma__segment *range = soma__segment_at(model, model->range);
 
-	if (block->previous != 0 && soma__block_at(model, block->previous)->kind == SOMA__BLOCK_HOLE) {
+	if (block->previous != 0 && soma__block_kind(soma__block_at(model, block->previous)) == SOMA__BLOCK_HOLE) {
 		uint32_t previous = block->previous;
 
 		soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0,
-							 soma__block_address(soma__block_at(model, previous))));
+							 soma__block_address(soma__block_at(model, previous))), sizeof(struct soma__tree_node));
 		soma__block_erase(model, name);
 		name = previous;
 		block = soma__block_at(model, name);
@@ -493,13 +491,13 @@ make_hole(struct soma_model *model, uint32_t name)
 			model->stats.segment_count = 0;
 		return;
 	}
-	if (soma__block_at(model, block->next)->kind == SOMA__BLOCK_HOLE) {
+	if (soma__block_kind(soma__block_at(model, block->next)) == SOMA__BLOCK_HOLE) {
 		soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0,
-							 soma__block_address(soma__block_at(model, block->next))));
+							 soma__block_address(soma__block_at(model, block->next))), sizeof(struct soma__tree_node));
 		soma__block_erase(model, block->next);
 	}
-	block->kind = SOMA__BLOCK_HOLE;
-	put_hole(model, soma__slab_take(trees), soma__block_address(block), soma__block_granules(model, block),
+	soma__block_set_kind(block, SOMA__BLOCK_HOLE);
+	put_hole(model, soma__slab_take(trees, sizeof(struct soma__tree_node)), soma__block_address(block), soma__block_granules(model, block),
 		 name);
 }
 
@@ -577,9 +575,10 @@ soma__segments_reserve_release(struct soma_model *model)
 	uint64_t blocks = soma__is_range(model) ?
 		model->stats.free_block_count + model->stats.pending_free_count : model->stats.segment_count;
 
-	return soma__blocks_reserve(model) &&
-	       soma__slab_reserve(&model->index.trees, model->arena,
-				  (uint32_t)blocks + 2 * model->unfiled + 4);
+	model->headroom = 0;
+	return soma__slab_reserve(&model->index.trees, model->arena,
+				  (uint32_t)blocks + 2 * model->unfiled + SOMA__RECORDS_PER_OPERATION) &&
+	       soma__blocks_refill(model);
 }
 
 bool

@@ -6,48 +6,39 @@
 
 #include "lib/base/error.h"
 
+#define FIRST_CAPACITY 64
+
 void
 soma__slab_init(struct soma__slab *slab, size_t record_size, uint32_t limit)
 {
 	*slab = (struct soma__slab){ .record_size = (uint32_t)record_size, .limit = limit };
 }
 
-static bool
-grow_directory(struct soma__slab *slab, struct soma__arena *arena)
-{
-	uint32_t slots = slab->chunk_slots ? slab->chunk_slots * 2 : 8;
-	char **chunks = soma__arena_alloc(arena, slots * sizeof *chunks, 0);
-
-	if (chunks == NULL)
-		return false;
-	if (slab->chunk_slots != 0)
-		memcpy(chunks, slab->chunks, slab->chunk_slots * sizeof *chunks);
-	soma__arena_free(arena, slab->chunks, slab->chunk_slots * sizeof *chunks);
-	slab->chunks = chunks;
-	slab->chunk_slots = slots;
-	return true;
-}
-
 bool
 soma__slab_grow(struct soma__slab *slab, struct soma__arena *arena, uint32_t count)
 {
-	while (slab->free_count + (slab->capacity - slab->fresh) < count) {
-		uint32_t chunk = slab->capacity >> SOMA__SLAB_SHIFT;
+	uint64_t wanted = (uint64_t)slab->capacity - soma__slab_spare(slab) + count + 1;
+	uint64_t capacity = slab->capacity ? slab->capacity : FIRST_CAPACITY;
+	char *records;
 
-		if (slab->capacity > slab->limit - SOMA__SLAB_CHUNK) {
-			soma__fail(OUT_OF_HOST_MEMORY, "a model holds at most %" PRIu64 " records of one kind",
-				   slab->limit);
-			return false;
-		}
-		if (chunk == slab->chunk_slots && !grow_directory(slab, arena))
-			return false;
-		slab->chunks[chunk] =
-			soma__arena_alloc(arena, (size_t)slab->record_size * SOMA__SLAB_CHUNK, 64);
-		if (slab->chunks[chunk] == NULL)
-			return false;
-		slab->capacity += SOMA__SLAB_CHUNK;
-		if (slab->fresh == 0)
-			slab->fresh = 1; /* index 0 is no record */
+	while (capacity < wanted)
+		capacity *= 2;
+	if (capacity > slab->limit) {
+		soma__fail(OUT_OF_HOST_MEMORY, "a model holds at most %" PRIu64 " records of one kind",
+			   slab->limit);
+		return false;
 	}
+	records = soma__arena_alloc(arena, capacity * slab->record_size, 64);
+	if (records == NULL)
+		return false;
+	if (slab->records != NULL)
+		memcpy(records, slab->records, (size_t)slab->fresh * slab->record_size);
+	else
+		memset(records, 0, slab->record_size);
+	soma__arena_free(arena, slab->records, (size_t)slab->capacity * slab->record_size);
+	slab->records = records;
+	slab->capacity = (uint32_t)capacity;
+	if (slab->fresh == 0)
+		slab->fresh = 1;
 	return true;
 }

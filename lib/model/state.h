@@ -20,6 +20,10 @@
 #include "lib/model/slab.h"
 #include "lib/model/tree.h"
 
+/* The few functions that every allocation and free goes through are one piece of code
+ * in each of their callers: a call and what it spills costs more than they do. */
+#define HOT inline __attribute__((always_inline))
+
 #define SOMA__ADDRESS_BITS 40 /* granules of 256 bytes below SOMA_MODEL_ADDRESS_MAX */
 #define SOMA__SEGMENT_BITS 22
 
@@ -29,35 +33,14 @@ enum soma__block_kind {
 	SOMA__BLOCK_HOLE, /* a released part of a range */
 };
 
-struct soma__block {
-	uint32_t address_low;
-	uint32_t address_high : SOMA__ADDRESS_BITS - 32;
-	uint32_t segment : SOMA__SEGMENT_BITS;
-	uint32_t kind : 2;
+/* The first word is read and written as a whole; 20 bytes are worth an unaligned word. */
+struct __attribute__((packed, aligned(4))) soma__block {
+	uint64_t head;           /* address 40 | segment 22 | kind 2 */
 	uint32_t previous, next; /* in address order, 0 at the segment's ends */
 	union {
 		uint32_t waste; /* LIVE: capacity - requested, bytes */
 		uint32_t node;  /* FREE */
 	};
-};
-
-enum soma__node_state {
-	SOMA__NODE_COMPLETE, /* on its home shelf */
-	SOMA__NODE_PENDING,  /* on the own shelf of the stream that freed it */
-	SOMA__NODE_PARKED,   /* pending, on no shelf */
-};
-
-/* 48 bits count the operations of a stream for half a year at 50 ns each. */
-#define SOMA__POSITION_MAX (((uint64_t)1 << 48) - 4)
-
-struct soma__node {
-	uint32_t shelf_previous, shelf_next; /* the list of a class and region */
-	uint32_t older, newer;               /* pending: its stream's frees by position */
-	uint32_t block;
-	uint32_t shelf : 24; /* COMPLETE: its home; else the own shelf of the freeing stream */
-	uint32_t state : 8;
-	uint64_t position : 48; /* pending: of the latest free */
-	uint64_t place : 16;    /* on a shelf: class and region */
 };
 
 struct soma__segment {
@@ -107,6 +90,7 @@ struct soma__stream {
 	bool news;               /* in model->news */
 	uint32_t free_tree;      /* its node for model->free_slots */
 	uint64_t legacy_seen;    /* blocking: the legacy stream's `submitted` joined last */
+	struct soma__shelf *own[SOMA_POLICY_POOLS_MAX]; /* NULL until it is needed; the slot keeps them */
 	uint32_t by_size[SOMA_POLICY_POOLS_MAX]; /* pending nodes in a tree by (size, address) */
 	struct soma__clock clock;
 };
@@ -132,10 +116,7 @@ struct soma_model {
 	struct soma__slab segment_slab;
 	struct soma__lookup lookup;
 
-	/* shelves[pool] are shared; shelves[(slot + 1) << pool_shift | pool] a stream's. */
-	struct soma__shelf **shelves;
-	uint32_t shelf_slots;
-
+	struct soma__shelf *shared[SOMA_POLICY_POOLS_MAX];
 	struct soma__stream **streams;
 	uint32_t stream_slots, stream_capacity; /* slots ever used */
 	uint32_t *raised; /* slots whose released position rose */
@@ -149,7 +130,8 @@ struct soma_model {
 	uint32_t queue_slots; /* a power of two; 0: no batching */
 	uint32_t queue_head, queue_tail, queue_settled;
 
-	uint32_t unfiled; /* queued and parked frees: each may need a tree node */
+	uint32_t unfiled;  /* queued and parked frees: each may need a node and two trees */
+	uint32_t headroom; /* operations that have their records: soma__blocks_reserve() */
 	uint32_t segments; /* tree by (address) */
 	uint32_t idle;     /* tree by (size, address) */
 	uint32_t holes;    /* tree by address, value ~size: of a range, or of the virtual space */
@@ -168,12 +150,6 @@ soma__block_at(const struct soma_model *model, uint32_t block)
 	return soma__slab_at(&model->blocks, block, sizeof(struct soma__block));
 }
 
-static inline struct soma__node *
-soma__node_at(const struct soma__index *index, uint32_t node)
-{
-	return soma__slab_at(&index->nodes, node, sizeof(struct soma__node));
-}
-
 static inline struct soma__segment *
 soma__segment_at(const struct soma_model *model, uint32_t segment)
 {
@@ -183,14 +159,34 @@ soma__segment_at(const struct soma_model *model, uint32_t segment)
 static inline uint64_t
 soma__block_address(const struct soma__block *block)
 {
-	return (uint64_t)block->address_high << 32 | block->address_low;
+	return block->head & (((uint64_t)1 << SOMA__ADDRESS_BITS) - 1);
+}
+
+static inline uint32_t
+soma__block_segment(const struct soma__block *block)
+{
+	return (uint32_t)(block->head >> SOMA__ADDRESS_BITS) & (((uint32_t)1 << SOMA__SEGMENT_BITS) - 1);
+}
+
+static inline enum soma__block_kind
+soma__block_kind(const struct soma__block *block)
+{
+	return (enum soma__block_kind)(block->head >> (SOMA__ADDRESS_BITS + SOMA__SEGMENT_BITS));
+}
+
+static inline uint64_t
+soma__block_head(uint64_t address, uint32_t segment, enum soma__block_kind kind)
+{
+	return address | (uint64_t)segment << SOMA__ADDRESS_BITS |
+	       (uint64_t)kind << (SOMA__ADDRESS_BITS + SOMA__SEGMENT_BITS);
 }
 
 static inline void
-soma__block_set_address(struct soma__block *block, uint64_t address)
+soma__block_set_kind(struct soma__block *block, enum soma__block_kind kind)
 {
-	block->address_low = (uint32_t)address;
-	block->address_high = (uint32_t)(address >> 32) & 0xffU;
+	const uint64_t mask = ((uint64_t)1 << (SOMA__ADDRESS_BITS + SOMA__SEGMENT_BITS)) - 1;
+
+	block->head = (block->head & mask) | (uint64_t)kind << (SOMA__ADDRESS_BITS + SOMA__SEGMENT_BITS);
 }
 
 /* Where the block ends: where the next begins, or the segment ends. */
@@ -199,7 +195,7 @@ soma__block_end(const struct soma_model *model, const struct soma__block *block)
 {
 	if (block->next != 0)
 		return soma__block_address(soma__block_at(model, block->next));
-	return soma__segment_at(model, block->segment)->end;
+	return soma__segment_at(model, soma__block_segment(block))->end;
 }
 
 static inline uint64_t
@@ -214,6 +210,7 @@ soma__bytes(const struct soma_model *model, uint64_t granules)
 	return granules << model->granule_shift;
 }
 
+/* Shelves are numbered: the pool's number for a shared one, then each slot's. */
 static inline uint32_t
 soma__own_shelf(const struct soma_model *model, uint32_t slot, uint32_t pool)
 {
@@ -225,6 +222,23 @@ static inline uint32_t
 soma__shelf_slot(const struct soma_model *model, uint32_t shelf)
 {
 	return (shelf >> model->pool_shift) - 1;
+}
+
+static inline uint32_t
+soma__shelf_pool(const struct soma_model *model, uint32_t shelf)
+{
+	return shelf & ((1U << model->pool_shift) - 1);
+}
+
+/* The shelf with this number; NULL if it was not needed yet. */
+static inline struct soma__shelf *
+soma__shelf_at(const struct soma_model *model, uint32_t shelf)
+{
+	uint32_t pool = soma__shelf_pool(model, shelf);
+
+	if (shelf >> model->pool_shift == 0)
+		return model->shared[pool];
+	return model->streams[soma__shelf_slot(model, shelf)]->own[pool];
 }
 
 /* Positions of the stream below this prove a free to everybody. */
