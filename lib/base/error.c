@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread-local error detail.  Recording keeps the format and its arguments;
- * only soma_error_last() formats.  No locks, no allocation.
+ * The thread-local error detail.  Recording keeps the format and its arguments, and
+ * only soma_error_last() formats; soma__error_text() is for what is rare.  No locks, no allocation.
  */
 #include "lib/base/error.h"
 
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +15,8 @@
 
 struct detail {
 	struct soma_error error;
-	const char *format;
+	const char *format; /* NULL: the status's own text */
+	bool formatted;     /* text is final */
 	uint64_t arg[4];
 	char name[NAME_MAX_LENGTH];
 	char text[TEXT_MAX_LENGTH];
@@ -52,6 +55,7 @@ soma__error(enum soma_status status, const char *format, struct soma__error_args
 {
 	last.error = (struct soma_error){ .status = status };
 	last.format = format;
+	last.formatted = false;
 	memcpy(last.arg, args.arg, sizeof last.arg);
 	last.name[0] = '\0';
 	if (args.name != NULL) {
@@ -59,6 +63,19 @@ soma__error(enum soma_status status, const char *format, struct soma__error_args
 		memcpy(last.name, args.name, length);
 		last.name[length] = '\0';
 	}
+	return status;
+}
+
+enum soma_status
+soma__error_text(enum soma_status status, const char *format, ...)
+{
+	va_list args;
+
+	last.error = (struct soma_error){ .status = status };
+	last.formatted = true;
+	va_start(args, format);
+	vsnprintf(last.text, sizeof last.text, format, args);
+	va_end(args);
 	return status;
 }
 
@@ -93,6 +110,8 @@ format_text(struct detail *d)
 {
 	const uint64_t *a = d->arg;
 
+	if (d->formatted)
+		return;
 	if (d->format == NULL)
 		snprintf(d->text, sizeof d->text, "%s", soma_status_text(d->error.status));
 	else if (strstr(d->format, "%s") != NULL)

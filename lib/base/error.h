@@ -29,6 +29,11 @@ enum soma_status soma__error(enum soma_status status, const char *format, struct
 #define soma__fail(code, format, ...)                                                              \
 	soma__error(SOMA_STATUS_##code, format, (struct soma__error_args){ .arg = { __VA_ARGS__ } })
 
+/* Records a text that is made at once: for rare errors with more than one name in
+ * them.  Cut at 319 bytes. */
+enum soma_status soma__error_text(enum soma_status status, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* The quantities of the error just recorded on this thread. */
 void soma__error_sizes(uint64_t requested, uint64_t current, uint64_t remaining, uint64_t limit);
 void soma__error_driver(int driver_code);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Edit distance with swaps of neighbours, by the usual table, three rows of it. */
+#include "lib/base/nearest.h"
+
+#include <string.h>
+
+#define LENGTH_MAX 47
+
+static size_t
+least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+size_t
+soma__name_distance(const char *a, size_t length, const char *b)
+{
+	size_t rows[3][LENGTH_MAX + 1];
+	size_t *before = rows[0], *above = rows[1], *row = rows[2];
+	size_t m = least(length, LENGTH_MAX), n = strnlen(b, LENGTH_MAX);
+
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= m; i++) {
+		size_t *spare = before;
+		before = above;
+		above = row;
+		row = spare;
+		row[0] = i;
+		for (size_t j = 1; j <= n; j++) {
+			row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = least(row[j], before[j - 2] + 1);
+		}
+	}
+	return row[n];
+}

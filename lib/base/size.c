@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parsing and printing sizes; integers throughout when parsing, so that it is exact. */
+#include "lib/base/size.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "lib/base/error.h"
+
+static const char units[] = "KMGTPE";
+
+/* More digits of a fraction than this cannot change a whole byte below 2^64. */
+#define FRACTION_DIGITS 18
+
+struct number {
+	uint64_t whole;
+	uint64_t fraction; /* over scale */
+	uint64_t scale;
+	bool overflow;
+};
+
+static bool
+is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Digits, and a point with more digits.  NULL when there is no digit where one must be. */
+static const char *
+read_number(const char *at, struct number *number)
+{
+	*number = (struct number){ .scale = 1 };
+	if (!is_digit(*at))
+		return NULL;
+	for (; is_digit(*at); at++)
+		if (__builtin_mul_overflow(number->whole, 10, &number->whole) ||
+		    __builtin_add_overflow(number->whole, (uint64_t)(*at - '0'), &number->whole))
+			number->overflow = true;
+	if (*at != '.')
+		return at;
+	if (!is_digit(*++at))
+		return NULL;
+	for (int digits = 0; is_digit(*at); at++, digits++) {
+		if (digits < FRACTION_DIGITS) {
+			number->fraction = number->fraction * 10 + (uint64_t)(*at - '0');
+			number->scale *= 10;
+		}
+	}
+	return at;
+}
+
+/* The power of two of "", "B", "K", "KiB", ...; -1 when it is no unit. */
+static int
+unit_shift(const char *text)
+{
+	if (*text == '\0' || strcasecmp(text, "B") == 0)
+		return 0;
+	for (int i = 0; units[i] != '\0'; i++)
+		if (strncasecmp(text, &units[i], 1) == 0)
+			return text[1] == '\0' || strcasecmp(text + 1, "iB") == 0 ? 10 * (i + 1) : -1;
+	return -1;
+}
+
+enum soma_status
+soma__size_parse(const char *text, uint64_t *bytes)
+{
+	struct number number;
+	const char *unit = read_number(text, &number);
+	int shift = unit == NULL ? -1 : unit_shift(unit);
+
+	if (shift < 0 || (shift == 0 && number.scale != 1))
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
+					"\"%.64s\" is not a size: a number of bytes, or one with K, M, G, T "
+					"or KiB, MiB, GiB, TiB (powers of 1024), such as 64M or 1.5GiB",
+					text);
+	unsigned __int128 whole = (unsigned __int128)number.whole << shift;
+	whole += ((unsigned __int128)number.fraction << shift) / number.scale;
+	if (number.overflow || whole > UINT64_MAX)
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE, "\"%.64s\" is more bytes than 64 bits count",
+					text);
+	*bytes = (uint64_t)whole;
+	return SOMA_STATUS_OK;
+}
+
+char *
+soma__size_format(char *buffer, uint64_t bytes)
+{
+	double value = (double)bytes;
+	int unit = -1;
+
+	/* What would be printed as 1024 is 1.00 of the next unit. */
+	while (value >= 1023.5 && units[unit + 1] != '\0') {
+		value /= 1024;
+		unit++;
+	}
+	if (unit < 0) {
+		snprintf(buffer, SOMA__SIZE_TEXT_MAX, "%u B", (unsigned)bytes);
+	} else {
+		int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+		snprintf(buffer, SOMA__SIZE_TEXT_MAX, "%.*f %ciB", digits, value, units[unit]);
+	}
+	return buffer;
+}

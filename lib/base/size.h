@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sizes as people write and read them.  Units are powers of 1024 throughout: K, M,
+ * G, T, P or KiB, MiB, GiB, TiB, PiB.  No state.
+ */
+#ifndef SOMA_LIB_BASE_SIZE_H
+#define SOMA_LIB_BASE_SIZE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <soma/status.h>
+
+/*
+ * Reads all of `text`: "4096", "64M", "1.5GiB", "0".  A fraction needs a unit and is
+ * rounded down to whole bytes.  SOMA_STATUS_INVALID_VALUE, with a text that says
+ * what is wrong: no number, a sign, an unknown unit, more than 64 bits hold.
+ */
+enum soma_status soma__size_parse(const char *text, uint64_t *bytes);
+
+#define SOMA__SIZE_TEXT_MAX 16
+
+/* "512 B", "20.0 MiB", "1.66 GiB": three significant digits.  Writes into `buffer`, of
+ * SOMA__SIZE_TEXT_MAX bytes, and returns it. */
+char *soma__size_format(char *buffer, uint64_t bytes);
+
+#endif
