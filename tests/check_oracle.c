@@ -91,6 +91,50 @@ START_TEST(the_model_equals_the_oracle)
 }
 END_TEST
 
+static enum soma_status
+no_address(void *context, uint64_t stream, uint64_t size, uint64_t *address)
+{
+	(void)context, (void)stream, (void)size, (void)address;
+	return SOMA_STATUS_DRIVER;
+}
+
+static void
+nothing_to_release(void *context, uint64_t address, uint64_t size)
+{
+	(void)context, (void)address, (void)size;
+}
+
+START_TEST(the_model_and_the_oracle_refuse_the_same_limits)
+{
+	unsigned refused = 0;
+
+	for (uint64_t seed = first_seed; seed < first_seed + 20000; seed++) {
+		struct sequence s = { 0 };
+		struct soma_segment_source source = { sizeof source, NULL, no_address, nothing_to_release };
+		enum soma_status status[2];
+		struct generator g;
+
+		generate_odd_limits(&g, seed, &s.policy, &source, &s.limits);
+		for (unsigned i = 0; i < 2; i++) {
+			const struct engine *engine = model_and_oracle.engine[i];
+			void *handle = NULL;
+
+			status[i] = engine->create(&s.limits, ORACLE_FAULT_NONE, &handle);
+			if (status[i] == SOMA_STATUS_OK)
+				engine->destroy(handle);
+		}
+		refused += status[1] != SOMA_STATUS_OK;
+		if (status[0] == status[1])
+			continue;
+		sequence_print(stdout, &s);
+		ck_abort_msg("seed %" PRIu64 ": %s from the model, %s from the oracle", seed,
+			     soma_status_name(status[0]), soma_status_name(status[1]));
+	}
+	ck_assert_uint_gt(refused, 5000);
+	ck_assert_uint_lt(refused, 15000);
+}
+END_TEST
+
 static const char *const fault_names[ORACLE_FAULTS] = {
 	[ORACLE_FAULT_OLDEST_FIRST] = "oldest first",   [ORACLE_FAULT_NO_BARRIER] = "no barrier",
 	[ORACLE_FAULT_NOT_TRANSITIVE] = "not transitive", [ORACLE_FAULT_TRIM_OVERSHOOT] = "trim overshoot",
@@ -138,6 +182,7 @@ suite(void)
 	tcase_set_timeout(random, 0);
 	tcase_set_timeout(planted, 0);
 	tcase_add_loop_test(random, the_model_equals_the_oracle, 0, 4);
+	tcase_add_test(random, the_model_and_the_oracle_refuse_the_same_limits);
 	tcase_add_loop_test(planted, a_planted_difference_is_found_and_shrunk, 1, ORACLE_FAULTS);
 	suite_add_tcase(s, random);
 	suite_add_tcase(s, planted);

@@ -95,10 +95,9 @@
 	{                                                                                              \
 		prefix##_reset_peaks(h);                                                               \
 	}                                                                                              \
-	static enum soma_status prefix##_w_walk(void *h, bool (*visit)(void *, const struct soma_extent *), \
-						void *context)                                         \
+	static void prefix##_w_walk(void *h, bool (*visit)(void *, const struct soma_extent *), void *context) \
 	{                                                                                              \
-		return prefix##_walk(h, visit, context);                                               \
+		prefix##_walk(h, visit, context);                                                      \
 	}
 
 #define ROW(prefix)                                                    \

@@ -40,8 +40,7 @@ struct engine {
 	void (*stats)(void *handle, struct soma_model_stats *stats);
 	void (*getters)(void *handle, struct soma_model_stats *stats); /* one by one */
 	void (*reset_peaks)(void *handle);
-	enum soma_status (*walk)(void *handle, bool (*visit)(void *context, const struct soma_extent *extent),
-				 void *context);
+	void (*walk)(void *handle, bool (*visit)(void *context, const struct soma_extent *extent), void *context);
 };
 
 extern const struct engine engine_oracle;

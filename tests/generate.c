@@ -197,6 +197,113 @@ generate_begin(struct generator *g, uint64_t seed, const char *preset, unsigned 
 		g->palette[i] = log_uniform(g, g->granules * sequence->policy.alignment);
 }
 
+static void
+make_row_odd(struct generator *g, struct soma_policy *p)
+{
+	struct soma_policy_pool *row = &p->pools[generate_below(g, 2)];
+	static const uint64_t odd[] = { 0, 1, 255, 256, 4096, 4097, UINT64_MAX };
+	uint64_t value = odd[generate_below(g, 7)];
+
+	switch (generate_below(g, 5)) {
+	case 0:
+		row->request_max = value;
+		break;
+	case 1:
+		row->segment_step = value;
+		break;
+	case 2:
+		row->segment_size = value;
+		break;
+	case 3:
+		row->segment_max = value;
+		break;
+	default:
+		row->split_min = value;
+		break;
+	}
+}
+
+static void
+make_policy_odd(struct generator *g, struct soma_policy *p)
+{
+	static const uint64_t alignments[] = { 0, 1, 128, 256, 384, (uint64_t)1 << 20, (uint64_t)1 << 21 };
+
+	switch (generate_below(g, 10)) {
+	case 0:
+		p->size = one_in(g, 2) ? 0 : p->size - 1;
+		break;
+	case 1:
+		p->alignment = alignments[generate_below(g, 7)];
+		break;
+	case 2:
+		p->fit = (enum soma_fit)generate_below(g, 4);
+		break;
+	case 3:
+		p->segments = (enum soma_segments)generate_below(g, 4);
+		break;
+	case 4:
+		p->reuse = (unsigned)generate_below(g, 64);
+		break;
+	case 5:
+		p->per_stream = !p->per_stream;
+		break;
+	case 6:
+		p->batch = SOMA_POLICY_BATCH_MAX + (unsigned)generate_below(g, 2);
+		break;
+	case 7:
+		p->pool_count = (unsigned)generate_below(g, 4);
+		break;
+	default:
+		make_row_odd(g, p);
+		break;
+	}
+}
+
+static void
+make_limits_odd(struct generator *g, struct soma_segment_source *source, struct soma_model_limits *limits)
+{
+	switch (generate_below(g, 7)) {
+	case 0:
+		limits->size = one_in(g, 2) ? 0 : limits->size - 1;
+		break;
+	case 1:
+		limits->base = limits->policy->alignment / 2 + 1;
+		break;
+	case 2:
+		limits->base = SOMA_MODEL_ADDRESS_MAX - generate_below(g, 2) * limits->policy->alignment;
+		break;
+	case 3:
+		limits->segments = limits->segments == NULL ? source : NULL;
+		break;
+	case 4:
+		source->size -= 1;
+		break;
+	case 5:
+		source->acquire = NULL;
+		break;
+	default:
+		source->release = NULL;
+		break;
+	}
+}
+
+void
+generate_odd_limits(struct generator *g, uint64_t seed, struct soma_policy *policy, struct soma_segment_source *source,
+		    struct soma_model_limits *limits)
+{
+	*g = (struct generator){ .state = seed };
+	random_policy(g, policy);
+	*limits = (struct soma_model_limits){ .size = sizeof *limits, .policy = policy };
+	if (policy->segments == SOMA_SEGMENTS_STEP && one_in(g, 2))
+		limits->segments = source;
+	for (uint64_t i = generate_below(g, 3); i > 0; i--) {
+		if (one_in(g, 3))
+			make_limits_odd(g, source, limits);
+		else
+			make_policy_odd(g, policy);
+	}
+}
+
 /* ---- operations ------------------------------------------------------------ */
 
 static uint64_t

@@ -39,6 +39,11 @@ uint64_t generate_below(struct generator *g, uint64_t limit);
 void generate_begin(struct generator *g, uint64_t seed, const char *preset, unsigned count,
 		    struct sequence *sequence);
 
+/* A random policy and limits with up to two things in them that are odd: mostly what a
+ * create must refuse.  The limits point to the policy and to the source. */
+void generate_odd_limits(struct generator *g, uint64_t seed, struct soma_policy *policy,
+			 struct soma_segment_source *source, struct soma_model_limits *limits);
+
 /* Appends one operation to the sequence, runs it and learns from the result. */
 bool generate_step(struct generator *g, struct run *run);
 

@@ -1347,13 +1347,14 @@ block_extent(const struct oracle *o, const struct block *b)
 		break;
 	case COMPLETE:
 		extent.kind = SOMA_EXTENT_FREE;
+		extent.stream = o->policy.per_stream ? o->streams[b->segment->stream].id : 0;
 		extent.stranded = o->policy.per_stream;
 		break;
 	}
 	return extent;
 }
 
-enum soma_status
+void
 oracle_walk(const struct oracle *o, bool (*visit)(void *context, const struct soma_extent *extent), void *context)
 {
 	const struct segment *segment = NULL;
@@ -1368,17 +1369,16 @@ oracle_walk(const struct oracle *o, bool (*visit)(void *context, const struct so
 			end = segment->address;
 			extent = segment_extent(o, segment);
 			if (!visit(context, &extent))
-				break;
+				return;
 		}
 		extent = (struct soma_extent){ .kind = SOMA_EXTENT_HOLE, .address = end, .size = b->address - end };
 		if (extent.size > 0 && !visit(context, &extent))
-			break;
+			return;
 		end = b->address + b->size;
 		extent = block_extent(o, b);
 		if (!visit(context, &extent))
-			break;
+			return;
 	}
-	return SOMA_STATUS_OK;
 }
 
 /* ---- create, destroy ------------------------------------------------------- */
@@ -1403,6 +1403,8 @@ is_valid_policy(const struct soma_policy *p)
 	if (p->size != sizeof *p || p->fit > SOMA_FIT_BEST || p->segments > SOMA_SEGMENTS_STEP || p->reuse > 15)
 		return false;
 	if (p->alignment < 256 || p->alignment > 1 << 20 || (p->alignment & (p->alignment - 1)) != 0)
+		return false;
+	if (p->batch > SOMA_POLICY_BATCH_MAX)
 		return false;
 	if (p->pool_count < 1 || p->pool_count > SOMA_POLICY_POOLS_MAX)
 		return false;

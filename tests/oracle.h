@@ -58,7 +58,7 @@ enum soma_status oracle_release_segment(struct oracle *o, uint64_t address);
 
 void oracle_stats(const struct oracle *o, struct soma_model_stats *stats);
 void oracle_reset_peaks(struct oracle *o);
-enum soma_status oracle_walk(const struct oracle *o, bool (*visit)(void *context, const struct soma_extent *extent),
-			     void *context);
+void oracle_walk(const struct oracle *o, bool (*visit)(void *context, const struct soma_extent *extent),
+		 void *context);
 
 #endif
