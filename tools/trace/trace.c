@@ -15,6 +15,8 @@
 /* Asked in this order. */
 static const struct trace_format *const trace_formats[] = {
 	&trace_format_pytorch,
+	&trace_format_rmm,
+	&trace_format_soma,
 };
 
 #define FORMAT_COUNT (sizeof trace_formats / sizeof trace_formats[0])
