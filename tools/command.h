@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a subcommand is: one row, with its options and its texts.  `soma --help`,
+ * `soma help SUBCOMMAND` and the man page soma(1) are all printed from these rows,
+ * so they cannot differ.  Adding a subcommand is one file and one row in commands.c.
+ */
+#ifndef SOMA_TOOLS_COMMAND_H
+#define SOMA_TOOLS_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum exit_status {
+	EXIT_FINE = 0,
+	EXIT_BAD_NEWS = 1, /* the question was answered, and the answer is bad */
+	EXIT_USAGE = 2,
+	EXIT_INPUT = 3, /* the input, or the system, did not let us answer */
+};
+
+enum option_kind {
+	OPTION_FLAG,   /* bool */
+	OPTION_SIZE,   /* uint64_t, bytes */
+	OPTION_NUMBER, /* int32_t, 0 or more */
+	OPTION_TEXT,   /* const char * */
+	OPTION_CHOICE, /* unsigned: the index in `choices` */
+};
+
+struct option_row {
+	const char *name; /* long, without the dashes; NULL ends a table */
+	char letter;      /* 0: no short form */
+	enum option_kind kind;
+	size_t offset;        /* of its value in the subcommand's struct */
+	const char *argument; /* as the help shows it; NULL for a flag */
+	const char *const *choices;
+	const char *help; /* one paragraph */
+};
+
+struct command {
+	const char *name;
+	const char *summary;           /* one line */
+	const char *operands;          /* after the options in the synopsis; "" for none */
+	const char *const *paragraphs; /* the description; NULL ends */
+	const struct option_row *options;
+	int (*run)(const struct command *command, int argc, char **argv);
+};
+
+/* The table; .name NULL ends it. */
+extern const struct command commands[];
+
+/* What is the same for all of them, for the man page. */
+extern const char *const soma_summary;
+extern const struct option_row global_options[];
+extern const char *const exit_paragraphs[];
+
+const struct command *command_find(const char *name);
+
+/* The error for a word that is no subcommand: EXIT_USAGE. */
+int unknown_command(const char *word);
+
+/*
+ * Reads the options into `values` (whose fields the rows name) and leaves argv's
+ * operands from *first on.  -1: go on.  Otherwise the exit status to end with: help
+ * was printed, or the error was.
+ */
+int options_parse(const struct command *command, int argc, char **argv, void *values, int *first);
+
+/* "soma replay: MESSAGE", a pointer to the help, and EXIT_USAGE. */
+int usage_error(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The nearest of the names (a NULL-ended list of them by index), or NULL when
+ * nothing is near. */
+const char *nearest_name(const char *text, const char *(*name_at)(const void *names, size_t index),
+			 const void *names);
+
+void help_print_all(void);
+void help_print_command(const struct command *command);
+void help_print_mdoc(void);
+
+int command_replay(const struct command *command, int argc, char **argv);
+int command_info(const struct command *command, int argc, char **argv);
+int command_help(const struct command *command, int argc, char **argv);
+
+extern const char *const replay_paragraphs[];
+extern const struct option_row replay_options[];
+extern const char *const info_paragraphs[];
+extern const struct option_row info_options[];
+extern const char *const help_paragraphs[];
+extern const struct option_row help_options[];
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of subcommands, and the texts that belong to none of them.
+ */
+#include <string.h>
+
+#include "tools/command.h"
+
+const char *const soma_summary = "stream-ordered memory allocation, replayed and explained";
+
+const struct command commands[] = {
+	{ "replay", "replay an allocation trace and report its memory", "TRACE", replay_paragraphs,
+	  replay_options, command_replay },
+	{ "info", "show the version, how it was built, and what this machine offers", "", info_paragraphs,
+	  info_options, command_info },
+	{ "help", "show help for soma or for a subcommand", "[SUBCOMMAND]", help_paragraphs, help_options,
+	  command_help },
+	{ .name = NULL },
+};
+
+const struct option_row global_options[] = {
+	{ .name = "help", .letter = 'h', .help = "Print this help." },
+	{ .name = "version", .letter = 'V', .help = "Print the version." },
+	{ .name = NULL },
+};
+
+const char *const exit_paragraphs[] = {
+	"0: the answer is fine.",
+	"1: the answer is bad news: out of memory under the given capacity, recorded addresses that were not "
+	"reproduced, or a truncated trace without --partial.",
+	"2: wrong usage: an unknown subcommand, option or value.",
+	"3: the input could not be read or replayed, or the output not written.",
+	NULL,
+};
+
+const struct command *
+command_find(const char *name)
+{
+	for (const struct command *command = commands; command->name != NULL; command++)
+		if (strcmp(command->name, name) == 0)
+			return command;
+	return NULL;
+}
+
+static const char *
+name_at(const void *table, size_t index)
+{
+	return ((const struct command *)table)[index].name;
+}
+
+int
+unknown_command(const char *word)
+{
+	const char *near = nearest_name(word, name_at, commands);
+
+	if (word[0] == '-')
+		return usage_error(NULL, "unknown option '%s'", word);
+	if (near != NULL)
+		return usage_error(NULL, "no subcommand '%s'; did you mean '%s'?", word, near);
+	return usage_error(NULL, "no subcommand '%s'", word);
+}

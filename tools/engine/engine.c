@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans the passes of a replay.
+ */
+#include "tools/engine/engine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/engine/run.h"
+
+/* The preset that is the recorded allocator's own, for traces that show its segments. */
+#define RECORDED_POLICY "pytorch"
+#define OTHER_POLICY "cuda"
+
+/* A holder of less than this part of the peak gets no layer of its own. */
+#define LAYER_LEAST_SHARE 200
+
+static enum soma_status
+no_such_device(const struct survey *survey, int32_t device, struct trace_error *error)
+{
+	size_t length = (size_t)snprintf(error->text, sizeof error->text,
+					 "the trace has no device %" PRId32 "; it has", device);
+
+	for (size_t i = 0; i < survey->device_count && length < sizeof error->text - 16; i++)
+		length += (size_t)snprintf(error->text + length, sizeof error->text - length, "%s %" PRId32,
+					   i > 0 ? "," : "", survey->devices[i].device);
+	return SOMA_STATUS_INVALID_VALUE;
+}
+
+/* Devices that only a snapshot knows have segments and no events. */
+static void
+add_devices_of_snapshot(struct survey *survey, const struct trace_snapshot *snapshot)
+{
+	for (size_t i = 0; snapshot != NULL && i < snapshot->segment_count; i++)
+		survey_need(survey, snapshot->segments[i].device);
+}
+
+static enum soma_status
+choose_device(struct survey *survey, int32_t wanted, struct survey_device **device,
+	      struct trace_error *error)
+{
+	if (wanted != REPLAY_DEVICE_ANY && survey_find(survey, wanted) == NULL && survey->device_count > 0)
+		return no_such_device(survey, wanted, error);
+	if (survey->device_count == 0)
+		survey_need(survey, wanted != REPLAY_DEVICE_ANY ? wanted : 0);
+	*device = wanted != REPLAY_DEVICE_ANY ? survey_find(survey, wanted) : survey_busiest(survey);
+	return SOMA_STATUS_OK;
+}
+
+static const struct trace_segment *
+expandable_segment(const struct trace_snapshot *snapshot, int32_t device)
+{
+	for (size_t i = 0; snapshot != NULL && i < snapshot->segment_count; i++)
+		if (snapshot->segments[i].device == device && snapshot->segments[i].expandable)
+			return &snapshot->segments[i];
+	return NULL;
+}
+
+/* Expandable segments grow in place, which no preset describes: following them would
+ * give wrong numbers. */
+static enum soma_status
+refuse_expandable(const struct survey_device *device, const struct trace_snapshot *snapshot,
+		  struct trace_error *error)
+{
+	const struct trace_segment *segment = expandable_segment(snapshot, device->device);
+	char where[64];
+
+	if (device->expandable_event != SURVEY_NO_EVENT)
+		snprintf(where, sizeof where, "event %" PRIu64, device->expandable_event);
+	else if (segment != NULL)
+		snprintf(where, sizeof where, "segment 0x%" PRIx64, segment->address);
+	else
+		return SOMA_STATUS_OK;
+	snprintf(error->text, sizeof error->text,
+		 "%s: the trace uses expandable segments, which the policy '" RECORDED_POLICY
+		 "' does not replay; --policy " OTHER_POLICY " replays its allocations",
+		 where);
+	return SOMA_STATUS_NOT_SUPPORTED;
+}
+
+static bool
+records_segments(const struct survey_device *device, const struct trace_snapshot *snapshot)
+{
+	if (device->segment_allocs > 0)
+		return true;
+	for (size_t i = 0; snapshot != NULL && i < snapshot->segment_count; i++)
+		if (snapshot->segments[i].device == device->device)
+			return true;
+	return false;
+}
+
+static enum soma_status
+choose_policy(struct run_plan *plan, struct trace_reader *reader, struct trace_error *error)
+{
+	const struct trace_snapshot *snapshot = trace_snapshot(reader);
+	const struct soma_policy *recorded = soma_policy_preset(RECORDED_POLICY);
+	bool segments = trace_has_addresses(reader) && records_segments(plan->device, snapshot);
+
+	plan->policy = plan->options->policy;
+	if (plan->policy == NULL)
+		plan->policy = snapshot != NULL || segments ? recorded : soma_policy_preset(OTHER_POLICY);
+	plan->follow_segments = segments && strcmp(plan->policy->name, RECORDED_POLICY) == 0;
+	if (strcmp(plan->policy->name, RECORDED_POLICY) != 0)
+		return SOMA_STATUS_OK;
+	return refuse_expandable(plan->device, snapshot, error);
+}
+
+/* Those that can be seen in a picture. */
+static void
+choose_layers(struct run_plan *plan, const struct holder_rank *ranks, size_t count)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += ranks[i].bytes;
+	plan->layer_count = 0;
+	for (size_t i = 0; i < count && i < SERIES_LAYERS && ranks[i].bytes >= sum / LAYER_LEAST_SHARE; i++)
+		plan->layers[plan->layer_count++] = ranks[i].name;
+}
+
+static void
+plan_peak(struct run_plan *plan, struct survey_device *device)
+{
+	struct holder_rank *ranks;
+	size_t count;
+
+	for (size_t i = 0; i < plan->start->block_count; i++)
+		holders_add_always(&device->holders, plan->start->blocks[i].holder,
+				   plan->start->blocks[i].pending ? 0 : plan->start->blocks[i].size);
+	ranks = holders_rank_at_peak(&device->holders, &count);
+	plan->peak_event = plan->device->peak_event;
+	choose_layers(plan, ranks, count);
+	free(ranks);
+}
+
+/* The first pass' account has no failures: when the model's peak is elsewhere, what
+ * was looked at was not the peak, and the pass is made again. */
+static enum soma_status
+run_passes(struct run_plan *plan, struct trace_reader *reader, struct replay_result *result,
+	   struct trace_error *error)
+{
+	enum soma_status status;
+
+	for (bool again = false;; again = true) {
+		if (trace_rewind(reader, error) != TRACE_OK)
+			return SOMA_STATUS_IO;
+		status = run_trace(plan, reader, result, error);
+		if (status != SOMA_STATUS_OK || result->peak_event == plan->peak_event || again)
+			return status;
+		plan->peak_event = result->peak_event;
+		choose_layers(plan, result->holders, result->holder_count);
+		replay_result_fini(result);
+	}
+}
+
+static void
+describe(struct replay_result *result, const struct run_plan *plan, const struct survey *survey,
+	 struct trace_reader *reader)
+{
+	result->policy = plan->policy;
+	result->format = trace_format(reader);
+	result->device = plan->device->device;
+	result->device_count = survey->device_count;
+	result->truncated = survey->truncated;
+	result->truncation = survey->truncation;
+}
+
+static enum soma_status
+plan_and_run(struct survey *survey, struct trace_reader *reader, const struct replay_options *options,
+	     struct replay_result *result, struct trace_error *error)
+{
+	struct run_plan plan = { .options = options };
+	struct start start = { 0 };
+	struct survey_device *device = NULL;
+	enum soma_status status;
+
+	add_devices_of_snapshot(survey, trace_snapshot(reader));
+	status = choose_device(survey, options->device, &device, error);
+	plan.device = device;
+	if (status == SOMA_STATUS_OK)
+		status = choose_policy(&plan, reader, error);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	start_rebuild(&start, plan.device, trace_snapshot(reader), soma_policy_preset(RECORDED_POLICY));
+	plan.start = &start;
+	plan_peak(&plan, device);
+	status = run_passes(&plan, reader, result, error);
+	if (status == SOMA_STATUS_OK)
+		describe(result, &plan, survey, reader);
+	else
+		replay_result_fini(result);
+	start_fini(&start);
+	return status;
+}
+
+static void
+half_progress(void *context, double done)
+{
+	const struct replay_options *options = context;
+
+	if (options->progress != NULL)
+		options->progress(options->context, done / 2);
+}
+
+enum soma_status
+replay_run(struct trace_reader *reader, const struct replay_options *options, struct replay_result *result,
+	   struct trace_error *error)
+{
+	struct replay_options wanted = *options;
+	struct survey survey;
+	enum soma_status status = SOMA_STATUS_PARSE;
+
+	*result = (struct replay_result){ 0 };
+	if (survey_run(&survey, reader, half_progress, &wanted, error) == TRACE_OK)
+		status = plan_and_run(&survey, reader, &wanted, result, error);
+	survey_fini(&survey);
+	return status;
+}
+
+void
+replay_result_fini(struct replay_result *result)
+{
+	free(result->holders);
+	series_fini(&result->series);
+	*result = (struct replay_result){ 0 };
+}

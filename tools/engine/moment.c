@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One walk over a model's extents, and what it means.
+ */
+#include "tools/engine/moment.h"
+
+struct sums {
+	uint64_t stream;      /* who looks */
+	uint64_t free_usable; /* by that stream, at once */
+	uint64_t stranded;    /* only others may use it */
+	uint64_t pending;     /* nobody may yet */
+	uint64_t largest;
+	uint64_t largest_hole;
+	uint64_t tail; /* the last extent before the end, when it is free and usable */
+};
+
+static void
+add_free(struct sums *sums, const struct soma_extent *extent)
+{
+	if (extent->size > sums->largest)
+		sums->largest = extent->size;
+	if (extent->stranded && extent->stream != sums->stream) {
+		sums->stranded += extent->size;
+	} else if (extent->kind == SOMA_EXTENT_PENDING && !extent->stranded) {
+		sums->pending += extent->size;
+	} else {
+		sums->free_usable += extent->size;
+		sums->tail = extent->size;
+	}
+}
+
+static bool
+visit(void *context, const struct soma_extent *extent)
+{
+	struct sums *sums = context;
+
+	sums->tail = 0;
+	switch (extent->kind) {
+	case SOMA_EXTENT_HOLE:
+		if (extent->size > sums->largest_hole)
+			sums->largest_hole = extent->size;
+		break;
+	case SOMA_EXTENT_PENDING:
+	case SOMA_EXTENT_FREE:
+		add_free(sums, extent);
+		break;
+	case SOMA_EXTENT_SEGMENT:
+	case SOMA_EXTENT_LIVE:
+		break;
+	}
+	return true;
+}
+
+static struct sums
+walk(const struct soma_model *model, uint64_t stream)
+{
+	struct sums sums = { .stream = stream };
+
+	soma_model_walk(model, visit, &sums);
+	return sums;
+}
+
+void
+moment_take(const struct soma_model *model, uint64_t stream, struct replay_moment *moment)
+{
+	struct sums sums = walk(model, stream);
+
+	moment->reserved = soma_model_reserved(model);
+	moment->live_capacity = soma_model_capacity(model);
+	moment->live_requested = soma_model_used(model);
+	moment->rounding_waste = moment->live_capacity - moment->live_requested;
+	moment->free_but_held = moment->reserved - moment->live_capacity;
+	moment->largest_free = sums.largest;
+	moment->stranded_by_stream = sums.stranded;
+}
+
+/* ---- why an allocation failed -------------------------------------------- */
+
+static uint64_t
+saturating_add(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static uint64_t
+round_up(uint64_t size, uint64_t step)
+{
+	uint64_t over = size % step;
+
+	return over == 0 ? size : saturating_add(size, step - over);
+}
+
+/* What the model would have to grow by for this request. */
+static uint64_t
+growth_for(const struct soma_policy *policy, uint64_t rounded, const struct sums *sums)
+{
+	const struct soma_policy_pool *pool = policy->pools;
+
+	if (policy->segments == SOMA_SEGMENTS_RANGE)
+		return sums->largest_hole >= rounded ? rounded : rounded - sums->tail;
+	while (rounded > pool->request_max)
+		pool++;
+	return round_up(rounded <= pool->segment_max ? pool->segment_size : rounded, pool->segment_step);
+}
+
+/* In the order of what would help: with all waste gone; with what is free in one
+ * piece; with what others keep; with what is about to be free. */
+static enum replay_oom_reason
+reason_for(uint64_t rounded, uint64_t missing_without_waste, uint64_t room, const struct sums *sums)
+{
+	uint64_t within_reach = saturating_add(room, sums->free_usable);
+
+	if (missing_without_waste > 0)
+		return REPLAY_OOM_TOO_BIG;
+	if (within_reach >= rounded)
+		return REPLAY_OOM_FRAGMENTATION;
+	within_reach = saturating_add(within_reach, sums->stranded);
+	if (within_reach >= rounded)
+		return REPLAY_OOM_STRANDED;
+	within_reach = saturating_add(within_reach, sums->pending);
+	return within_reach >= rounded ? REPLAY_OOM_PENDING : REPLAY_OOM_ROUNDING;
+}
+
+static uint64_t
+excess(uint64_t needed, uint64_t limit)
+{
+	return needed > limit ? needed - limit : 0;
+}
+
+void
+moment_verdict(const struct soma_model *model, uint64_t stream, uint64_t size, uint64_t capacity,
+	       struct replay_oom *oom)
+{
+	const struct soma_policy *policy = soma_model_policy(model);
+	uint64_t limit = capacity > 0 ? capacity : SOMA_MODEL_ADDRESS_MAX;
+	uint64_t reserved = soma_model_reserved(model), used = soma_model_used(model);
+	uint64_t rounded = round_up(size, policy->alignment);
+	uint64_t without_waste = excess(saturating_add(used, size), limit);
+	struct sums sums = walk(model, stream);
+
+	oom->happened = true;
+	oom->requested = size;
+	oom->live_requested = used;
+	oom->reserved = reserved;
+	oom->reason = reason_for(rounded, without_waste, excess(limit, reserved), &sums);
+	oom->short_by = oom->reason == REPLAY_OOM_TOO_BIG
+				? without_waste
+				: excess(saturating_add(reserved, growth_for(policy, rounded, &sums)), limit);
+}
+
+const char *
+replay_oom_text(enum replay_oom_reason reason)
+{
+	switch (reason) {
+#define X(name, text)                                                                              \
+	case REPLAY_OOM_##name:                                                                    \
+		return text;
+		REPLAY_OOM_MAP(X)
+#undef X
+	}
+	return "unknown";
+}

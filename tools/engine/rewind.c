@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rules for rewinding a snapshot.  Nothing here touches a model.
+ */
+#include "tools/engine/rewind.h"
+
+#include <stdlib.h>
+
+#include "tools/xalloc.h"
+
+static void
+add_segment(struct start *start, struct start_segment segment)
+{
+	start->segments = xgrow(start->segments, &start->segment_room, start->segment_count,
+				sizeof *start->segments);
+	start->segments[start->segment_count++] = segment;
+}
+
+static void
+add_block(struct start *start, struct start_block block)
+{
+	start->blocks = xgrow(start->blocks, &start->block_room, start->block_count, sizeof *start->blocks);
+	start->blocks[start->block_count++] = block;
+}
+
+static void
+add_final_segments(struct start *start, const struct survey_device *device,
+		   const struct trace_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->segment_count; i++) {
+		const struct trace_segment *final = &snapshot->segments[i];
+
+		if (final->device != device->device || table_find(&device->segments, final->address) != NULL)
+			continue;
+		add_segment(start, (struct start_segment){
+					   .address = final->address,
+					   .size = final->size,
+					   .stream = final->stream,
+					   .pool = final->small ? 0 : 1,
+				   });
+	}
+}
+
+/* A segment that is gone at the end: a small one is known by its size. */
+static void
+add_freed_segments(struct start *start, const struct survey_device *device, const struct soma_policy *policy)
+{
+	const struct survey_segment *segment;
+	size_t cursor = 0;
+
+	while ((segment = table_next(&device->segments, &cursor)) != NULL) {
+		if (!segment->at_start)
+			continue;
+		add_segment(start, (struct start_segment){
+					   .address = segment->key.key,
+					   .size = segment->size,
+					   .stream = segment->stream,
+					   .pool = segment->size == policy->pools[0].segment_size ? 0 : 1,
+				   });
+	}
+}
+
+static void
+add_final_blocks(struct start *start, const struct survey_device *device,
+		 const struct trace_segment *segment)
+{
+	for (size_t i = 0; i < segment->block_count; i++) {
+		const struct trace_block *block = &segment->blocks[i];
+
+		if (block->state == TRACE_BLOCK_FREE || table_find(&device->live, block->address) != NULL)
+			continue;
+		add_block(start, (struct start_block){
+					 .ptr = block->address,
+					 .size = block->requested > 0 ? block->requested : block->size,
+					 .capacity = block->size,
+					 .holder = block->holder,
+					 .pending = block->state == TRACE_BLOCK_PENDING,
+				 });
+	}
+}
+
+static void
+add_orphans(struct start *start, const struct survey_device *device, const struct soma_policy *policy)
+{
+	for (size_t i = 0; i < device->orphan_count; i++) {
+		const struct survey_orphan *orphan = &device->orphans[i];
+		uint64_t capacity;
+
+		if (orphan->size == 0 || __builtin_add_overflow(orphan->size, policy->alignment - 1, &capacity))
+			continue;
+		add_block(start, (struct start_block){
+					 .ptr = orphan->ptr,
+					 .size = orphan->size,
+					 .capacity = capacity & ~(policy->alignment - 1),
+					 .inferred = true,
+					 .pending = orphan->pending,
+				 });
+	}
+}
+
+static int
+by_segment_address(const void *left, const void *right)
+{
+	const struct start_segment *a = left, *b = right;
+
+	return a->address < b->address ? -1 : a->address > b->address;
+}
+
+/* Of two that claim one address the one that the snapshot knows comes first. */
+static int
+by_block_address(const void *left, const void *right)
+{
+	const struct start_block *a = left, *b = right;
+
+	if (a->ptr != b->ptr)
+		return a->ptr < b->ptr ? -1 : 1;
+	return (int)a->inferred - (int)b->inferred;
+}
+
+/* Segments that overlap an earlier one cannot have been there with it. */
+static void
+drop_overlapping_segments(struct start *start)
+{
+	size_t kept = 0;
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < start->segment_count; i++) {
+		struct start_segment segment = start->segments[i];
+
+		if (segment.size == 0 || segment.address < end ||
+		    __builtin_add_overflow(segment.address, segment.size, &end))
+			continue;
+		start->segments[kept++] = segment;
+	}
+	start->segment_count = kept;
+}
+
+/* Finds each block's segment; one that lies in none, or over another, is no block
+ * that was there. */
+static void
+place_blocks(struct start *start)
+{
+	size_t kept = 0, s = 0;
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < start->block_count; i++) {
+		struct start_block block = start->blocks[i];
+		const struct start_segment *segment;
+
+		while (s < start->segment_count &&
+		       block.ptr - start->segments[s].address >= start->segments[s].size &&
+		       block.ptr >= start->segments[s].address)
+			s++;
+		if (s == start->segment_count)
+			break;
+		segment = &start->segments[s];
+		if (block.ptr < segment->address || block.ptr < end ||
+		    block.capacity > segment->size - (block.ptr - segment->address))
+			continue;
+		block.segment = s;
+		end = block.ptr + block.capacity;
+		start->blocks[kept++] = block;
+	}
+	start->block_count = kept;
+}
+
+/* A remainder that was too small to be split off belongs to the block before it. */
+static void
+give_remainders(struct start *start, const struct soma_policy *policy)
+{
+	for (size_t i = 0; i < start->block_count; i++) {
+		struct start_block *block = &start->blocks[i];
+		const struct start_segment *segment = &start->segments[block->segment];
+		bool last = i + 1 == start->block_count || block[1].segment != block->segment;
+		uint64_t next = last ? segment->address + segment->size : block[1].ptr;
+		uint64_t gap = next - (block->ptr + block->capacity);
+
+		if (block->inferred && gap < policy->pools[segment->pool].split_min)
+			block->capacity += gap;
+	}
+}
+
+void
+start_rebuild(struct start *start, const struct survey_device *device, const struct trace_snapshot *snapshot,
+	      const struct soma_policy *policy)
+{
+	*start = (struct start){ 0 };
+	if (snapshot == NULL)
+		return;
+	add_final_segments(start, device, snapshot);
+	add_freed_segments(start, device, policy);
+	for (size_t i = 0; i < snapshot->segment_count; i++)
+		if (snapshot->segments[i].device == device->device)
+			add_final_blocks(start, device, &snapshot->segments[i]);
+	add_orphans(start, device, policy);
+	if (start->segment_count > 0)
+		qsort(start->segments, start->segment_count, sizeof *start->segments, by_segment_address);
+	drop_overlapping_segments(start);
+	if (start->block_count > 0)
+		qsort(start->blocks, start->block_count, sizeof *start->blocks, by_block_address);
+	place_blocks(start);
+	give_remainders(start, policy);
+}
+
+void
+start_fini(struct start *start)
+{
+	free(start->segments);
+	free(start->blocks);
+	*start = (struct start){ 0 };
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was there before a trace began, rebuilt from what a snapshot says was there
+ * at its end: starting segments are the final ones, less those allocated in the
+ * trace, plus those freed in it; starting blocks are the final ones whose allocation
+ * is not in the trace, plus those whose free has no allocation.
+ */
+#ifndef SOMA_TOOLS_ENGINE_REWIND_H
+#define SOMA_TOOLS_ENGINE_REWIND_H
+
+#include <soma/model.h>
+
+#include "tools/engine/survey.h"
+#include "tools/trace/trace.h"
+
+struct start_segment {
+	uint64_t address;
+	uint64_t size;
+	uint64_t stream;
+	unsigned pool; /* the size pool: a row of the policy */
+};
+
+struct start_block {
+	uint64_t ptr;
+	uint64_t size; /* requested */
+	uint64_t capacity;
+	trace_name holder;
+	bool inferred; /* known by its free alone: the capacity is a guess */
+	bool pending;  /* already freed, not known to have executed */
+	size_t segment; /* the index of the one it is in */
+};
+
+struct start {
+	struct start_segment *segments; /* in address order, as the blocks are */
+	size_t segment_count, segment_room;
+	struct start_block *blocks;
+	size_t block_count, block_room;
+};
+
+/* policy: the `pytorch` preset, whose rows say what is a small segment and how
+ * blocks are split. */
+void start_rebuild(struct start *start, const struct survey_device *device,
+		   const struct trace_snapshot *snapshot, const struct soma_policy *policy);
+void start_fini(struct start *start);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One pass of a trace through a model.
+ */
+#ifndef SOMA_TOOLS_ENGINE_RUN_H
+#define SOMA_TOOLS_ENGINE_RUN_H
+
+#include "tools/engine/engine.h"
+#include "tools/engine/rewind.h"
+#include "tools/engine/source.h"
+#include "tools/engine/streams.h"
+#include "tools/engine/survey.h"
+
+/* What the pass is to do, settled before it. */
+struct run_plan {
+	const struct replay_options *options;
+	const struct soma_policy *policy;
+	const struct survey_device *device;
+	const struct start *start;
+	bool follow_segments; /* the recorded segments are the model's, addresses are compared */
+	uint64_t peak_event;  /* where to look at every block */
+	trace_name layers[SERIES_LAYERS];
+	size_t layer_count;
+};
+
+struct run {
+	const struct run_plan *plan;
+	struct trace_reader *reader;
+	struct trace_error *error;
+	struct replay_result *result; /* is filled */
+
+	struct soma_model *model;
+	struct source source;
+	struct streams streams;
+	struct table blocks;   /* by the trace's address */
+	uint64_t *executed;    /* streams made for deferred frees that completed, until a
+				* synchronisation is recorded (REPLAY_COMPLETE_SYNC) */
+	size_t executed_count, executed_room;
+	struct holders holders;
+	uint64_t ordinal;      /* of the event among the device's */
+	uint64_t x;            /* of the event, on the series' axis */
+};
+
+/* The reader is at the trace's beginning.  Fills the result but for what the plan
+ * knows; the series and the holders in it are the caller's, also on failure. */
+enum soma_status run_trace(const struct run_plan *plan, struct trace_reader *reader,
+			   struct replay_result *result, struct trace_error *error);
+
+/* Puts what was there before the trace into the model (begin.c). */
+enum soma_status run_begin(struct run *run);
+
+/* What run_begin() and the events share (run.c). */
+enum soma_status run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream,
+			   trace_name holder);
+void run_enter(struct run *run, uint64_t ptr, uint64_t model_ptr, uint64_t size, trace_name holder);
+enum soma_status run_free_later(struct run *run, uint64_t ptr, uint64_t stream);
+void run_note_peak(struct run *run, uint64_t event, uint64_t stream);
+
+/* Records "event N: TEXT" and passes the status on. */
+enum soma_status run_fail(struct run *run, uint64_t event, enum soma_status status);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recorded segments on offer.  The lists are short: a segment is offered just
+ * before it is needed, and segments are few beside blocks.
+ */
+#include "tools/engine/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/xalloc.h"
+
+#define SEGMENT_ALIGNMENT ((uint64_t)2 << 20)
+
+static void
+list_add(struct source_list *list, struct source_segment segment)
+{
+	list->at = xgrow(list->at, &list->room, list->count, sizeof *list->at);
+	list->at[list->count++] = segment;
+}
+
+/* In order: the first one offered is the first one taken. */
+static void
+list_remove(struct source_list *list, size_t index)
+{
+	list->count--;
+	memmove(&list->at[index], &list->at[index + 1], (list->count - index) * sizeof *list->at);
+}
+
+static void
+list_remove_address(struct source_list *list, uint64_t address)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->at[i].address == address) {
+			list_remove(list, i);
+			return;
+		}
+	}
+}
+
+static bool
+list_overlaps(const struct source_list *list, uint64_t address, uint64_t size)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct source_segment *other = &list->at[i];
+
+		if (address < other->address + other->size && other->address < address + size)
+			return true;
+	}
+	return false;
+}
+
+static enum soma_status
+acquire_unrecorded(struct source *source, uint64_t size, uint64_t *address)
+{
+	if (size > source->end - source->next)
+		return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
+	*address = source->next;
+	source->next += size;
+	if (source->next % SEGMENT_ALIGNMENT != 0)
+		source->next += SEGMENT_ALIGNMENT - source->next % SEGMENT_ALIGNMENT;
+	if (source->next > source->end)
+		source->next = source->end;
+	return SOMA_STATUS_OK;
+}
+
+static enum soma_status
+acquire(void *context, uint64_t stream, uint64_t size, uint64_t *address)
+{
+	struct source *source = context;
+
+	for (size_t i = 0; i < source->offered.count; i++) {
+		struct source_segment segment = source->offered.at[i];
+
+		if (segment.stream != stream || segment.size != size)
+			continue;
+		*address = segment.address;
+		list_remove(&source->offered, i);
+		list_add(&source->held, segment);
+		source->reproduced++;
+		return SOMA_STATUS_OK;
+	}
+	return acquire_unrecorded(source, size, address);
+}
+
+static void
+release(void *context, uint64_t address, uint64_t size)
+{
+	struct source *source = context;
+
+	(void)size;
+	list_remove_address(&source->held, address);
+}
+
+struct soma_segment_source
+source_functions(struct source *source)
+{
+	return (struct soma_segment_source){
+		.size = sizeof(struct soma_segment_source),
+		.context = source,
+		.acquire = acquire,
+		.release = release,
+	};
+}
+
+/* Above the trace's addresses, or below them when they reach too high. */
+void
+source_init(struct source *source, uint64_t lowest, uint64_t highest)
+{
+	*source = (struct source){ .next = SOMA_MODEL_BASE_DEFAULT, .end = SOMA_MODEL_ADDRESS_MAX };
+	if (lowest >= highest)
+		return;
+	if (highest <= SOMA_MODEL_ADDRESS_MAX / 4 * 3) {
+		source->next = (highest / SEGMENT_ALIGNMENT + 1) * SEGMENT_ALIGNMENT;
+	} else {
+		source->next = SEGMENT_ALIGNMENT;
+		source->end = lowest > SEGMENT_ALIGNMENT ? lowest / SEGMENT_ALIGNMENT * SEGMENT_ALIGNMENT
+							 : SEGMENT_ALIGNMENT;
+	}
+}
+
+void
+source_fini(struct source *source)
+{
+	free(source->offered.at);
+	free(source->held.at);
+	*source = (struct source){ 0 };
+}
+
+/* An address that the model cannot have (misaligned, too high, or still in use there
+ * because the replay differs from the recording) is not offered. */
+void
+source_offer(struct source *source, uint64_t stream, uint64_t address, uint64_t size)
+{
+	bool usable = address != 0 && address % 512 == 0 && size > 0 && size <= SOMA_MODEL_ADDRESS_MAX &&
+		      address <= SOMA_MODEL_ADDRESS_MAX - size;
+
+	source_withdraw(source, address);
+	if (usable && !list_overlaps(&source->held, address, size))
+		list_add(&source->offered, (struct source_segment){ address, size, stream });
+}
+
+void
+source_withdraw(struct source *source, uint64_t address)
+{
+	list_remove_address(&source->offered, address);
+}
+
+void
+source_adopted(struct source *source, uint64_t address, uint64_t size)
+{
+	list_add(&source->held, (struct source_segment){ address, size, 0 });
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trace's stream and event handles as a model's streams and positions.
+ *
+ * Every handle becomes a stream of its own, ordered by events alone; only a trace
+ * that says which of its streams are blocking has a legacy default stream (handle 0).
+ * Private pools of a snapshot share a stream's handle but not its memory: each is a
+ * group, and a stream of its own.
+ */
+#ifndef SOMA_TOOLS_ENGINE_STREAMS_H
+#define SOMA_TOOLS_ENGINE_STREAMS_H
+
+#include <soma/model.h>
+
+#include "tools/engine/table.h"
+#include "tools/trace/trace.h"
+
+struct streams {
+	struct soma_model *model;
+	bool has_legacy;
+	struct table *groups; /* [0]: memory outside of private pools */
+	size_t group_count;
+	struct table events;
+	uint64_t seen; /* distinct handles */
+
+	/* The segments of private pools, in address order. */
+	struct stream_range {
+		uint64_t address, size;
+		size_t group;
+	} *ranges;
+	size_t range_count;
+};
+
+/* snapshot may be NULL. */
+void streams_init(struct streams *streams, struct soma_model *model, bool has_legacy, int32_t device,
+		  const struct trace_snapshot *snapshot);
+void streams_fini(struct streams *streams);
+
+/* The group that an address belongs to. */
+size_t streams_group(const struct streams *streams, uint64_t address);
+
+/* The model's stream, made at its first use. */
+enum soma_status streams_get(struct streams *streams, uint64_t handle, size_t group, uint64_t *stream);
+
+enum soma_status streams_create(struct streams *streams, uint64_t handle, bool blocking);
+enum soma_status streams_destroy(struct streams *streams, uint64_t handle);
+
+/* The host waits for the stream, in all its groups. */
+enum soma_status streams_synchronize(struct streams *streams, uint64_t handle);
+
+enum soma_status streams_record(struct streams *streams, uint64_t handle, uint64_t event);
+
+/* SOMA_STATUS_NOT_FOUND: the event was never recorded. */
+enum soma_status streams_wait(struct streams *streams, uint64_t handle, uint64_t event);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first pass.  It keeps its own account of live blocks and asks no model.
+ */
+#include "tools/engine/survey.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/xalloc.h"
+
+#define PROGRESS_EVERY 65536
+
+struct survey_device *
+survey_find(const struct survey *survey, int32_t device)
+{
+	for (size_t i = 0; i < survey->device_count; i++)
+		if (survey->devices[i].device == device)
+			return &survey->devices[i];
+	return NULL;
+}
+
+struct survey_device *
+survey_need(struct survey *survey, int32_t device)
+{
+	struct survey_device *found = survey_find(survey, device);
+
+	if (found != NULL)
+		return found;
+	survey->devices = xgrow(survey->devices, &survey->device_room, survey->device_count,
+				sizeof *survey->devices);
+	found = &survey->devices[survey->device_count++];
+	*found = (struct survey_device){
+		.device = device,
+		.expandable_event = SURVEY_NO_EVENT,
+		.peak_event = SURVEY_NO_EVENT,
+		.lowest = UINT64_MAX,
+	};
+	table_init(&found->live, sizeof(struct survey_block));
+	table_init(&found->segments, sizeof(struct survey_segment));
+	return found;
+}
+
+struct survey_device *
+survey_busiest(const struct survey *survey)
+{
+	struct survey_device *best = NULL;
+
+	for (size_t i = 0; i < survey->device_count; i++) {
+		struct survey_device *device = &survey->devices[i];
+
+		if (best == NULL || device->allocs > best->allocs ||
+		    (device->allocs == best->allocs && device->device < best->device))
+			best = device;
+	}
+	return best;
+}
+
+static void
+account(struct survey_device *device, trace_name holder, uint64_t size, int sign)
+{
+	holders_add(&device->holders, holder, size, sign);
+	device->bytes = (int64_t)((uint64_t)device->bytes + (sign < 0 ? 0 - size : size));
+}
+
+static void
+forget(struct survey_device *device, struct survey_block *block)
+{
+	if (!block->pending)
+		account(device, block->key.tag, block->size, -1);
+	table_remove(&device->live, block);
+}
+
+static void
+see_alloc(struct survey_device *device, const struct trace_event *event)
+{
+	struct survey_block *block = table_find(&device->live, event->ptr);
+
+	device->allocs++;
+	if (event->ptr == 0 || event->size == 0)
+		return;
+	if (block != NULL)
+		forget(device, block);
+	block = table_add(&device->live, event->ptr);
+	block->size = event->size;
+	block->key.tag = event->holder;
+	account(device, event->holder, event->size, 1);
+	if (device->bytes > device->peak_bytes) {
+		device->peak_bytes = device->bytes;
+		device->peak_event = event->index;
+		holders_mark_peak(&device->holders);
+	}
+}
+
+static void
+add_orphan(struct survey_device *device, const struct trace_event *event, bool pending)
+{
+	device->orphans = xgrow(device->orphans, &device->orphan_room, device->orphan_count,
+				sizeof *device->orphans);
+	device->orphans[device->orphan_count++] = (struct survey_orphan){
+		.ptr = event->ptr,
+		.size = event->size,
+		.stream = event->stream,
+		.pending = pending,
+	};
+}
+
+/* A block that was live before the trace has no holder that we know. */
+static void
+see_orphan_free(struct survey_device *device, const struct trace_event *event)
+{
+	struct survey_block *block;
+
+	add_orphan(device, event, false);
+	account(device, 0, event->size, -1);
+	if (!event->deferred)
+		return;
+	block = table_add(&device->live, event->ptr);
+	block->pending = true;
+}
+
+static void
+see_free(struct survey_device *device, const struct trace_event *event, bool rewinds)
+{
+	struct survey_block *block = table_find(&device->live, event->ptr);
+
+	if (event->ptr == 0)
+		return;
+	if (block == NULL) {
+		if (rewinds)
+			see_orphan_free(device, event);
+		return;
+	}
+	if (event->deferred && !block->pending) {
+		account(device, block->key.tag, block->size, -1);
+		block->pending = true;
+	} else {
+		forget(device, block);
+	}
+}
+
+static void
+see_completed(struct survey_device *device, const struct trace_event *event, bool rewinds)
+{
+	struct survey_block *block = table_find(&device->live, event->ptr);
+
+	if (block != NULL)
+		forget(device, block);
+	else if (rewinds)
+		add_orphan(device, event, true);
+}
+
+static void
+see_segment(struct survey_device *device, const struct trace_event *event)
+{
+	struct survey_segment *segment = table_find(&device->segments, event->ptr);
+
+	if (event->op == TRACE_SEGMENT_ALLOC)
+		device->segment_allocs++;
+	if (segment != NULL)
+		return;
+	segment = table_add(&device->segments, event->ptr);
+	segment->at_start = event->op == TRACE_SEGMENT_FREE;
+	segment->size = event->size;
+	segment->stream = event->stream;
+}
+
+static void
+see_address(struct survey_device *device, const struct trace_event *event)
+{
+	uint64_t end;
+
+	if (event->ptr == 0 || __builtin_add_overflow(event->ptr, event->size, &end))
+		return;
+	if (event->ptr < device->lowest)
+		device->lowest = event->ptr;
+	if (end > device->highest)
+		device->highest = end;
+}
+
+static void
+see_time(struct survey_device *device, const struct trace_event *event)
+{
+	if (device->events == 0)
+		device->first_time = event->time_ns;
+	else if (event->time_ns < device->last_time)
+		device->time_goes_back = true;
+	device->last_time = event->time_ns;
+}
+
+static bool
+is_blocking(struct trace_reader *reader, const struct trace_event *event)
+{
+	return strcmp(trace_name_text(reader, event->detail), "blocking") == 0;
+}
+
+static void
+see_event(struct survey_device *device, struct trace_reader *reader, const struct trace_event *event,
+	  bool rewinds)
+{
+	see_time(device, event);
+	device->events++;
+	switch (event->op) {
+	case TRACE_ALLOC:
+		see_address(device, event);
+		see_alloc(device, event);
+		break;
+	case TRACE_FREE:
+		see_free(device, event, rewinds);
+		break;
+	case TRACE_FREE_COMPLETED:
+		see_completed(device, event, rewinds);
+		break;
+	case TRACE_SEGMENT_ALLOC:
+	case TRACE_SEGMENT_FREE:
+		see_address(device, event);
+		see_segment(device, event);
+		break;
+	case TRACE_SEGMENT_MAP:
+	case TRACE_SEGMENT_UNMAP:
+		if (device->expandable_event == SURVEY_NO_EVENT)
+			device->expandable_event = event->index;
+		break;
+	case TRACE_STREAM_CREATE:
+		if (is_blocking(reader, event))
+			device->has_blocking = true;
+		break;
+	default:
+		break;
+	}
+}
+
+enum trace_result
+survey_run(struct survey *survey, struct trace_reader *reader, void (*progress)(void *context, double done),
+	   void *context, struct trace_error *error)
+{
+	struct trace_event event;
+	enum trace_result result;
+
+	*survey = (struct survey){ .rewinds = trace_snapshot(reader) != NULL };
+	while ((result = trace_next(reader, &event, error)) == TRACE_OK) {
+		see_event(survey_need(survey, event.device), reader, &event, survey->rewinds);
+		if (++survey->events % PROGRESS_EVERY == 0 && progress != NULL)
+			progress(context, trace_progress(reader));
+	}
+	if (result == TRACE_TRUNCATED) {
+		survey->truncated = true;
+		survey->truncation = *error;
+	}
+	return result == TRACE_ERROR ? TRACE_ERROR : TRACE_OK;
+}
+
+void
+survey_fini(struct survey *survey)
+{
+	for (size_t i = 0; i < survey->device_count; i++) {
+		table_fini(&survey->devices[i].live);
+		table_fini(&survey->devices[i].segments);
+		free(survey->devices[i].orphans);
+		holders_fini(&survey->devices[i].holders);
+	}
+	free(survey->devices);
+	*survey = (struct survey){ 0 };
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `soma replay`: options, the trace, the engine, the reports, the exit status.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/command.h"
+#include "tools/engine/engine.h"
+#include "tools/progress.h"
+#include "tools/report/report.h"
+#include "tools/trace/trace.h"
+
+#define PLOT_COLUMNS 1200
+
+struct replay_values {
+	unsigned policy; /* index in policy_names */
+	unsigned complete;
+	unsigned axis; /* index in axis_names */
+	uint64_t capacity;
+	uint64_t release_threshold;
+	int32_t device;
+	bool json, quiet, partial;
+	const char *plot;
+};
+
+/* "auto" first; the presets as lib/model/policy.c has them (a test compares). */
+static const char *const policy_names[] = { "auto", "strict", "cuda", "pytorch", NULL };
+
+static const char *const axis_names[] = { "time", "events", NULL };
+
+const char *const replay_paragraphs[] = {
+	"Replays the trace through a model of a memory allocator, and reports how much memory it takes: the "
+	"peak of live bytes and of reserved bytes, where the difference goes at that moment, who holds the "
+	"bytes, and whether it fits in a capacity.",
+	"The trace may be a PyTorch memory snapshot (pickle), an RMM log (CSV) or soma's own format (CSV), "
+	"gzipped or not; which one it is, is found by its content. A PyTorch snapshot that begins in mid-run "
+	"is rewound: what was there before is rebuilt from what was there at the end.",
+	"Where the trace records addresses and the policy is the recorded allocator's, every address is "
+	"compared with the model's. The memory of one device is replayed.",
+	NULL,
+};
+
+#define FIELD(name) offsetof(struct replay_values, name)
+
+const struct option_row replay_options[] = {
+	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch", policy_names,
+	  "Where blocks go, and when a freed one is used again. strict: only once its stream has executed the "
+	  "free; cuda: as stream-ordered pools do; pytorch: as the caching allocator does. The default, auto, "
+	  "is pytorch for a trace that records that allocator's segments, else cuda." },
+	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
+	  "The most that may be reserved, such as 24G. The default is no limit." },
+	{ "release-threshold", 'r', OPTION_SIZE, FIELD(release_threshold), "SIZE", NULL,
+	  "A synchronisation releases free memory down to this. The default is to keep everything." },
+	{ "complete", 'k', OPTION_CHOICE, FIELD(complete), "free|sync|never", replay_complete_names,
+	  "When a stream has executed a free, which a trace does not say. free (the default): as soon as the "
+	  "trace has completed it; sync: at the synchronisations that the trace records; never: not at all." },
+	{ "device", 'd', OPTION_NUMBER, FIELD(device), "N", NULL,
+	  "The device to replay. The default is the one with the most allocations." },
+	{ "json", 'j', OPTION_FLAG, FIELD(json), NULL, NULL,
+	  "Print one JSON object instead of the report; sizes in it are bytes." },
+	{ "plot", 'o', OPTION_TEXT, FIELD(plot), "FILE.svg|FILE.png", NULL,
+	  "Draw live and reserved memory over the trace, stacked by the largest holders." },
+	{ "axis", 'x', OPTION_CHOICE, FIELD(axis), "time|events", axis_names,
+	  "What the picture's horizontal axis counts: time (the default, where the trace has times) or events." },
+	{ "quiet", 'q', OPTION_FLAG, FIELD(quiet), NULL, NULL,
+	  "Print no text and no progress: the exit status is the answer. (--json still prints its object.)" },
+	{ "partial", 'P', OPTION_FLAG, FIELD(partial), NULL, NULL,
+	  "Take a truncated trace as it is: without this it gives exit status 1." },
+	{ .name = NULL },
+};
+
+static struct replay_options
+options_of(const struct replay_values *values, struct progress *progress)
+{
+	return (struct replay_options){
+		.policy = values->policy > 0 ? soma_policy_preset(policy_names[values->policy]) : NULL,
+		.capacity = values->capacity,
+		.release_threshold = values->release_threshold,
+		.complete = (enum replay_complete)values->complete,
+		.device = values->device,
+		.columns = values->plot != NULL ? PLOT_COLUMNS : 0,
+		.by_event = values->axis == 1,
+		.progress = progress_show,
+		.context = progress,
+	};
+}
+
+static int
+input_error(const char *text)
+{
+	fprintf(stderr, "soma replay: %s\n", text);
+	return EXIT_INPUT;
+}
+
+static int
+engine_error(const char *path, enum soma_status status, const struct trace_error *error)
+{
+	/* The readers' messages begin with the file's name. */
+	if (status == SOMA_STATUS_PARSE || status == SOMA_STATUS_IO)
+		return input_error(error->text);
+	fprintf(stderr, "soma replay: %s: %s\n", path, error->text);
+	return status == SOMA_STATUS_INVALID_VALUE ? EXIT_USAGE : EXIT_INPUT;
+}
+
+static int
+write_reports(const struct replay_values *values, const struct report *report)
+{
+	const char *problem;
+
+	if (values->json && !report_json(stdout, report))
+		return input_error("the report could not be written");
+	if (!values->json && !values->quiet)
+		report_text(stdout, report);
+	if (values->plot == NULL)
+		return EXIT_FINE;
+	problem = report_plot(values->plot, report);
+	if (problem != NULL) {
+		fprintf(stderr, "soma replay: %s: %s\n", values->plot, problem);
+		return EXIT_INPUT;
+	}
+	if (!values->json && !values->quiet)
+		printf("Picture: %s\n", values->plot);
+	return EXIT_FINE;
+}
+
+static int
+verdict(const struct replay_values *values, const struct replay_result *result)
+{
+	const struct replay_parity *parity = &result->parity;
+
+	if (result->truncated)
+		fprintf(stderr, "soma replay: warning: %s\n", result->truncation.text);
+	if (result->truncated && !values->partial)
+		return EXIT_BAD_NEWS;
+	if (result->oom.happened)
+		return EXIT_BAD_NEWS;
+	if (parity->applies && (parity->reproduced < parity->recorded ||
+				parity->segments_reproduced < parity->segments_recorded))
+		return EXIT_BAD_NEWS;
+	return EXIT_FINE;
+}
+
+static int
+replay_reader(const struct replay_values *values, const char *path, struct trace_reader *reader)
+{
+	struct progress progress;
+	struct replay_options options = options_of(values, &progress);
+	struct replay_result result;
+	struct trace_error error;
+	enum soma_status status;
+	int written;
+
+	progress_start(&progress, "replaying", !values->quiet);
+	status = replay_run(reader, &options, &result, &error);
+	progress_end(&progress);
+	if (status != SOMA_STATUS_OK)
+		return engine_error(path, status, &error);
+	written = write_reports(values, &(struct report){ path, reader, &options, &result });
+	if (written == EXIT_FINE)
+		written = verdict(values, &result);
+	replay_result_fini(&result);
+	return written;
+}
+
+static int
+check_plot(const struct command *command, const char *path)
+{
+	if (path == NULL || plot_format_of(path) != PLOT_NONE)
+		return -1;
+	return usage_error(command, "--plot: expected a file name that ends in .svg or .png, got '%s'", path);
+}
+
+int
+command_replay(const struct command *command, int argc, char **argv)
+{
+	struct replay_values values = { .release_threshold = UINT64_MAX, .device = REPLAY_DEVICE_ANY };
+	struct trace_reader *reader;
+	struct trace_error error;
+	int first, end = options_parse(command, argc, argv, &values, &first);
+
+	if (end < 0)
+		end = check_plot(command, values.plot);
+	if (end >= 0)
+		return end;
+	if (argc - first != 1)
+		return argc == first ? usage_error(command, "expected a trace")
+				     : usage_error(command, "expected one trace, got '%s' too", argv[first + 1]);
+	trace_open(argv[first], NULL, &reader, &error);
+	if (reader == NULL)
+		return input_error(error.text);
+	end = replay_reader(&values, argv[first], reader);
+	trace_close(reader);
+	return end;
+}

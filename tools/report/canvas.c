@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Colours, text and coordinates of the picture.
+ */
+#include "tools/report/plot.h"
+
+const struct color plot_ink = { 0.10, 0.11, 0.13 };
+const struct color plot_faint = { 0.36, 0.38, 0.41 };
+const struct color plot_alarm = { 0.80, 0.10, 0.12 };
+const struct color plot_held = { 0.93, 0.94, 0.95 };
+const struct color plot_other = { 0.73, 0.75, 0.78 };
+
+/* Paul Tol's "muted" scheme: told apart with any kind of colour vision. */
+static const struct color layers[SERIES_LAYERS] = {
+	{ 0.20, 0.13, 0.53 }, /* indigo */
+	{ 0.53, 0.80, 0.93 }, /* cyan */
+	{ 0.07, 0.47, 0.20 }, /* green */
+	{ 0.87, 0.80, 0.47 }, /* sand */
+	{ 0.80, 0.40, 0.47 }, /* rose */
+	{ 0.27, 0.67, 0.60 }, /* teal */
+	{ 0.53, 0.13, 0.33 }, /* wine */
+	{ 0.60, 0.60, 0.20 }, /* olive */
+};
+
+struct color
+plot_layer_color(size_t layer)
+{
+	return layers[layer % SERIES_LAYERS];
+}
+
+void
+plot_set_color(const struct plot *plot, struct color color)
+{
+	cairo_set_source_rgb(plot->cr, color.red, color.green, color.blue);
+}
+
+void
+plot_set_font(const struct plot *plot, double size, bool bold)
+{
+	cairo_select_font_face(plot->cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+			       bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+	cairo_set_font_size(plot->cr, size);
+}
+
+double
+plot_text_width(const struct plot *plot, const char *text)
+{
+	cairo_text_extents_t extents;
+
+	cairo_text_extents(plot->cr, text, &extents);
+	return extents.x_advance;
+}
+
+void
+plot_text(const struct plot *plot, double x, double y, double align, const char *text)
+{
+	cairo_move_to(plot->cr, x - align * plot_text_width(plot, text), y);
+	cairo_show_text(plot->cr, text);
+	cairo_new_path(plot->cr);
+}
+
+double
+plot_x(const struct plot *plot, uint64_t x)
+{
+	const struct series *series = plot->series;
+	double share = x > series->x_first ? (double)(x - series->x_first) / (double)series->x_span : 0;
+
+	return plot->left + plot->width * (share < 1 ? share : 1);
+}
+
+double
+plot_y(const struct plot *plot, double bytes)
+{
+	return plot->top + plot->height * (1 - bytes / plot->y_max);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The legend, in the order in which things lie above each other in the picture.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/report/plot.h"
+#include "tools/units.h"
+
+#define SWATCH 16.0
+#define ENTRY_HEIGHT 44.0
+#define NAME_MAX_LENGTH 120
+
+struct legend {
+	const struct plot *plot;
+	double x, y, width;
+};
+
+/* Shortened until it fits. */
+static void
+fitted_text(const struct legend *legend, double x, double y, const char *text)
+{
+	char buffer[4 * NAME_MAX_LENGTH + 1];
+	double room = legend->x + legend->width - x;
+	size_t length = NAME_MAX_LENGTH;
+
+	report_shorten(buffer, text, length);
+	while (length > 8 && plot_text_width(legend->plot, buffer) > room)
+		report_shorten(buffer, text, --length);
+	plot_text(legend->plot, x, y, 0, buffer);
+}
+
+static void
+entry_text(struct legend *legend, const char *name, const char *note)
+{
+	double x = legend->x + SWATCH + 10;
+
+	plot_set_font(legend->plot, FONT_SMALL, false);
+	plot_set_color(legend->plot, plot_ink);
+	fitted_text(legend, x, legend->y + 13, name);
+	plot_set_color(legend->plot, plot_faint);
+	fitted_text(legend, x, legend->y + 31, note);
+	legend->y += ENTRY_HEIGHT;
+}
+
+static void
+area_entry(struct legend *legend, struct color color, const char *name, const char *note)
+{
+	cairo_t *cr = legend->plot->cr;
+
+	cairo_rectangle(cr, legend->x, legend->y, SWATCH, SWATCH);
+	plot_set_color(legend->plot, color);
+	cairo_fill_preserve(cr);
+	plot_set_color(legend->plot, plot_faint);
+	cairo_set_line_width(cr, 0.7);
+	cairo_stroke(cr);
+	entry_text(legend, name, note);
+}
+
+static void
+line_entry(struct legend *legend, double width, const char *name, const char *note)
+{
+	cairo_t *cr = legend->plot->cr;
+
+	plot_set_color(legend->plot, plot_ink);
+	cairo_set_line_width(cr, width);
+	cairo_move_to(cr, legend->x, legend->y + SWATCH / 2);
+	cairo_line_to(cr, legend->x + SWATCH, legend->y + SWATCH / 2);
+	cairo_stroke(cr);
+	entry_text(legend, name, note);
+}
+
+static const struct holder_rank *
+rank_of(const struct replay_result *result, trace_name name)
+{
+	for (size_t i = 0; i < result->holder_count; i++)
+		if (result->holders[i].name == name)
+			return &result->holders[i];
+	return NULL;
+}
+
+/* What a layer held at the peak. */
+static uint64_t
+layer_bytes(const struct plot *plot, size_t layer)
+{
+	const struct holder_rank *rank = rank_of(plot->report->result, plot->series->layers[layer]);
+
+	return rank != NULL ? rank->bytes : 0;
+}
+
+static char *
+share_note(char *buffer, size_t size, uint64_t bytes, uint64_t all)
+{
+	char amount[UNITS_MAX], share[UNITS_MAX];
+
+	snprintf(buffer, size, "%s at the peak, %s", units_bytes(amount, bytes), units_percent(share, bytes, all));
+	return buffer;
+}
+
+static void
+layer_entries(struct legend *legend)
+{
+	const struct plot *plot = legend->plot;
+	uint64_t peak = plot->report->result->peak_live_requested, rest = peak;
+	char note[128];
+
+	for (size_t i = 0; i < plot->series->layer_count; i++)
+		rest -= layer_bytes(plot, i) < rest ? layer_bytes(plot, i) : rest;
+	area_entry(legend, plot_other, plot->series->layer_count > 0 ? "all other holders" : "live",
+		   share_note(note, sizeof note, rest, peak));
+	for (size_t i = plot->series->layer_count; i > 0; i--)
+		area_entry(legend, plot_layer_color(i - 1),
+			   report_holder(plot->report, plot->series->layers[i - 1]),
+			   share_note(note, sizeof note, layer_bytes(plot, i - 1), peak));
+}
+
+void
+plot_draw_legend(const struct plot *plot, double x, double y, double width)
+{
+	const struct replay_result *result = plot->report->result;
+	struct legend legend = { plot, x, y, width };
+	char size[UNITS_MAX], note[128];
+
+	snprintf(note, sizeof note, "peak %s", units_bytes(size, result->peak_reserved));
+	line_entry(&legend, 2.5, "reserved", note);
+	snprintf(note, sizeof note, "%s at the peak of live bytes",
+		 units_bytes(size, result->at_peak.free_but_held));
+	area_entry(&legend, plot_held, "free but held", note);
+	layer_entries(&legend);
+}

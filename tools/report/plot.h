@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of the picture: what is on the canvas, and who draws it.  Everything is
+ * in logical units of one canvas size, whatever the file's format.
+ */
+#ifndef SOMA_TOOLS_REPORT_PLOT_H
+#define SOMA_TOOLS_REPORT_PLOT_H
+
+#include <cairo.h>
+
+#include "tools/report/report.h"
+
+struct color {
+	double red, green, blue;
+};
+
+struct plot {
+	cairo_t *cr;
+	const struct report *report;
+	const struct series *series;
+	double left, top, width, height; /* of the area between the axes */
+	double y_max;                    /* bytes at its upper edge */
+};
+
+#define PLOT_WIDTH 1280.0
+#define PLOT_HEIGHT 720.0
+
+#define FONT_TITLE 21.0
+#define FONT_TEXT 15.0
+#define FONT_SMALL 13.5
+
+extern const struct color plot_ink, plot_faint, plot_alarm, plot_held, plot_other;
+
+/* The colour of a layer; layers beyond the palette do not exist. */
+struct color plot_layer_color(size_t layer);
+
+/* canvas.c */
+void plot_set_color(const struct plot *plot, struct color color);
+void plot_set_font(const struct plot *plot, double size, bool bold);
+double plot_text_width(const struct plot *plot, const char *text);
+/* align: 0 starts at x, 0.5 is centred on it, 1 ends there. */
+void plot_text(const struct plot *plot, double x, double y, double align, const char *text);
+double plot_x(const struct plot *plot, uint64_t x);
+double plot_y(const struct plot *plot, double bytes);
+
+/* axes.c */
+double plot_nice_max(uint64_t bytes);
+void plot_draw_axes(const struct plot *plot);
+
+/* areas.c */
+void plot_draw_areas(const struct plot *plot);
+
+/* marks.c */
+void plot_draw_marks(const struct plot *plot);
+
+/* legend.c */
+void plot_draw_legend(const struct plot *plot, double x, double y, double width);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a replay found, for people (text, a picture) and for programs (JSON).
+ * These only show; nothing is computed here that the engine does not say.
+ */
+#ifndef SOMA_TOOLS_REPORT_REPORT_H
+#define SOMA_TOOLS_REPORT_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "tools/engine/engine.h"
+#include "tools/trace/trace.h"
+
+struct report {
+	const char *path; /* of the trace */
+	const struct trace_reader *reader; /* for names */
+	const struct replay_options *options;
+	const struct replay_result *result;
+};
+
+void report_text(FILE *out, const struct report *report);
+
+/* One object.  false: it could not be written. */
+bool report_json(FILE *out, const struct report *report);
+
+enum plot_format { PLOT_NONE, PLOT_SVG, PLOT_PNG };
+
+/* By the file name's ending. */
+enum plot_format plot_format_of(const char *path);
+
+/* Draws live and reserved bytes over the trace.  NULL, or what went wrong. */
+const char *report_plot(const char *path, const struct report *report);
+
+/* "free", "sync", "never" */
+extern const char *const replay_complete_names[];
+
+/* A holder's name for people, never empty. */
+const char *report_holder(const struct report *report, trace_name name);
+
+/* A text of at most `width` columns, shortened in the middle; `buffer` has room for
+ * `width` characters of up to 4 bytes each and the end. */
+char *report_shorten(char *buffer, const char *text, size_t width);
+
+#endif

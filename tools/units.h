@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Quantities as people read them.  Every function writes into the caller's buffer of
+ * UNITS_MAX bytes and returns it.
+ */
+#ifndef SOMA_TOOLS_UNITS_H
+#define SOMA_TOOLS_UNITS_H
+
+#include <stdint.h>
+
+#define UNITS_MAX 48
+
+/* "1.66 GiB", "512 B": three significant digits, binary units. */
+char *units_bytes(char *buffer, uint64_t bytes);
+
+/* "15,617" */
+char *units_count(char *buffer, uint64_t count);
+
+/* "94.0 %" of part in whole; "-" when whole is 0. */
+char *units_percent(char *buffer, uint64_t part, uint64_t whole);
+
+/* "1 block", "12,345 blocks" */
+char *units_plural(char *buffer, uint64_t count, const char *noun);
+
+#endif
