@@ -45,6 +45,13 @@ judge(const struct measure_options *options, const struct measured *measured, co
 	return verdict;
 }
 
+/* What was not measured is said, unless it was not asked for. */
+static bool
+is_shown(const struct measure_options *options, const struct verdict *verdict)
+{
+	return verdict->text != NULL || options->only == NULL;
+}
+
 static void
 cpu_name(char *name, size_t size)
 {
@@ -140,7 +147,8 @@ report_text(const struct measure_options *options, const struct measured *measur
 	for (unsigned i = 0; i < target_count; i++) {
 		struct verdict verdict = judge(options, measured, &targets[i]);
 
-		print_target(&targets[i], &verdict);
+		if (is_shown(options, &verdict))
+			print_target(&targets[i], &verdict);
 	}
 	for (size_t i = 0; i < measured->left_out_count; i++)
 		printf("left out: %s\n", measured->left_out[i]);
@@ -175,6 +183,8 @@ report_csv(const struct measure_options *options, const struct measured *measure
 	for (unsigned i = 0; i < target_count; i++) {
 		struct verdict verdict = judge(options, measured, &targets[i]);
 
+		if (!is_shown(options, &verdict))
+			continue;
 		printf("target,%s,\"%s\",,,,,,,%g,%s,", scenarios[targets[i].scenario].text,
 		       contenders[targets[i].subject].text, targets[i].limit, targets[i].unit);
 		if (verdict.text != NULL)
