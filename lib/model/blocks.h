@@ -30,12 +30,6 @@ soma__blocks_reserve(struct soma_model *model)
 /* Makes the shelf if need be, with room for blocks of up to `granules`. */
 bool soma__shelf_make(struct soma_model *model, uint32_t shelf, uint64_t granules);
 
-/* A new block record after `previous` (0: at the segment's front). */
-uint32_t soma__block_insert(struct soma_model *model, uint32_t segment, uint32_t previous, uint64_t address);
-
-/* Takes the record of a block out; its addresses fall to the block before it. */
-void soma__block_erase(struct soma_model *model, uint32_t block);
-
 /* A live or new block becomes free: complete, pending or parked (node state). */
 void soma__block_complete(struct soma_model *model, uint32_t block);
 void soma__block_park(struct soma_model *model, struct soma__stream *stream, uint32_t block, uint64_t position);

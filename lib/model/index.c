@@ -7,7 +7,7 @@
 
 #include "lib/model/state.h"
 
-_Static_assert(sizeof(struct soma__block) == 20, "a block is 20 bytes");
+_Static_assert(sizeof(struct soma__block) == 24, "a block is 24 bytes");
 _Static_assert(sizeof(struct soma__node) == 32, "a node is half a cache line");
 
 bool

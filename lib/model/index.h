@@ -98,33 +98,34 @@ struct soma__index {
 	unsigned region_shift;
 };
 
+static inline struct soma__node *
+soma__node_at(const struct soma__index *index, uint32_t node)
+{
+	return soma__slab_at(&index->nodes, node, sizeof(struct soma__node));
+}
+
+/* How far sizes are rounded in the class of this one: 0 below 128 granules. */
+static inline unsigned
+soma__class_shift(uint64_t granules)
+{
+	return 63U - (unsigned)__builtin_clzll(granules | SOMA__CLASSES_PER_GROUP) - 6U;
+}
+
+/* HACKING, "Shelf order", without its case distinction: sizes are random, and so a
+ * branch on them is one that no processor predicts. */
 static inline unsigned
 soma__class_floor(uint64_t granules)
 {
-	unsigned shift;
+	unsigned shift = soma__class_shift(granules);
 
-	if (granules < SOMA__CLASSES_PER_GROUP)
-		return (unsigned)granules;
-	shift = 63U - (unsigned)__builtin_clzll(granules) - 6U;
-	return SOMA__CLASSES_PER_GROUP * (shift + 1) + ((unsigned)(granules >> shift) & 63U);
+	return SOMA__CLASSES_PER_GROUP * shift + (unsigned)(granules >> shift);
 }
 
 /* The lowest class of which every block holds `granules`. */
 static inline unsigned
 soma__class_ceiling(uint64_t granules)
 {
-	unsigned shift;
-
-	if (granules < SOMA__CLASSES_PER_GROUP)
-		return (unsigned)granules;
-	shift = 63U - (unsigned)__builtin_clzll(granules) - 6U;
-	return soma__class_floor(granules + ((uint64_t)1 << shift) - 1);
-}
-
-static inline struct soma__node *
-soma__node_at(const struct soma__index *index, uint32_t node)
-{
-	return soma__slab_at(&index->nodes, node, sizeof(struct soma__node));
+	return soma__class_floor(granules + ((uint64_t)1 << soma__class_shift(granules)) - 1);
 }
 
 /* Makes room for blocks of up to `granules`.  False without memory. */
@@ -179,14 +180,10 @@ soma__bins_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t
 	}
 	bins = shelf->bins[group];
 	bins->head[slot][region] = next;
-	if (next != 0)
-		return;
-	bins->regions[slot] &= (uint16_t)~(1U << region);
-	if (bins->regions[slot] != 0)
-		return;
-	bins->classes &= ~((uint64_t)1 << slot);
-	if (bins->classes == 0)
-		shelf->groups &= ~((uint64_t)1 << group);
+	/* Whether a list is empty now is as good as random: clear the bits without asking. */
+	bins->regions[slot] &= (uint16_t) ~((unsigned)(next == 0) << region);
+	bins->classes &= ~((uint64_t)(bins->regions[slot] == 0) << slot);
+	shelf->groups &= ~((uint64_t)(bins->classes == 0) << group);
 }
 
 /* Bits of `bits` from position `from` (0 to 64) on. */

@@ -2,28 +2,33 @@
 /* Growth of the pointer lookup; everything hot is inline in the header. */
 #include "lib/model/lookup.h"
 
-#define FIRST_SLOTS 64
+#define FIRST_BITS 8 /* the fewest for which bucket and 32 bits of hash are exact */
 
-/* Growing by a quarter keeps the load between 0.4 and 0.5: about 18 bytes an entry, and
- * runs of entries that are short. */
+/* Doubling at three entries to four buckets: 11 to 21 bytes an entry.  A bucket's number
+ * is the upper part of the hash, so that both tables are passed over in order. */
 bool
-soma__lookup_grow(struct soma__lookup *lookup, struct soma__arena *arena)
+soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks, struct soma__arena *arena)
 {
-	struct soma__lookup wider = { 0 };
+	unsigned bits = lookup->buckets ? SOMA__ADDRESS_BITS - lookup->shift + 1 : FIRST_BITS;
+	uint64_t old = lookup->buckets ? (uint64_t)1 << (bits - 1) : 0, count = (uint64_t)1 << bits;
+	struct soma__lookup wider = { .shift = SOMA__ADDRESS_BITS - bits,
+				      .grow_at = (uint32_t)(count / 4 * 3) };
 
-	wider.slot_count = lookup->slot_count ? lookup->slot_count + lookup->slot_count / 4 : FIRST_SLOTS;
-	wider.grow_at = wider.slot_count / 2;
-	wider.slots = soma__arena_calloc(arena, wider.slot_count * sizeof *wider.slots, 64);
-	if (wider.slots == NULL)
+	wider.buckets = soma__arena_calloc(arena, count * sizeof *wider.buckets, 64);
+	if (wider.buckets == NULL)
 		return false;
-	for (uint64_t slot = 0; slot < lookup->slot_count; slot++) {
-		uint64_t entry = lookup->slots[slot];
+	for (uint64_t bucket = 0; bucket < old; bucket++) {
+		uint32_t record = (uint32_t)(lookup->buckets[bucket] >> 32);
 
-		if (entry != 0)
-			soma__lookup_put(&wider, entry >> SOMA__LOOKUP_RECORD_BITS,
-					 (uint32_t)(entry & (SOMA__LOOKUP_RECORDS - 1)));
+		while (record != 0) {
+			struct soma__block *block = soma__lookup_block(blocks, record);
+			uint32_t next = block->chain;
+
+			soma__lookup_put(&wider, block, soma__block_address(block), record);
+			record = next;
+		}
 	}
-	soma__arena_free(arena, lookup->slots, lookup->slot_count * sizeof *lookup->slots);
+	soma__arena_free(arena, lookup->buckets, old * sizeof *lookup->buckets);
 	*lookup = wider;
 	return true;
 }

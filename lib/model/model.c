@@ -9,11 +9,15 @@
 #include "lib/base/error.h"
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
+#include "lib/model/keep.h"
 #include "lib/model/pending.h"
 #include "lib/model/place.h"
 #include "lib/model/queue.h"
 #include "lib/model/segments.h"
 #include "lib/model/state.h"
+
+/* Of one kind; a block at a time takes 24 bytes. */
+#define RECORDS_MAX ((uint32_t)1 << 30)
 
 /* ---- create, destroy ---- */
 
@@ -129,9 +133,9 @@ init(struct soma_model *model, struct soma__arena *arena, const struct soma_mode
 	model->max_pool_size = limits->max_pool_size;
 	model->index.arena = arena;
 	model->index.base = model->space_end = model->top = base >> model->granule_shift;
-	soma__slab_init(&model->index.nodes, sizeof(struct soma__node), SOMA__LOOKUP_RECORDS);
+	soma__slab_init(&model->index.nodes, sizeof(struct soma__node), RECORDS_MAX);
 	soma__slab_init(&model->index.trees, sizeof(struct soma__tree_node), UINT32_MAX);
-	soma__slab_init(&model->blocks, sizeof(struct soma__block), SOMA__LOOKUP_RECORDS);
+	soma__slab_init(&model->blocks, sizeof(struct soma__block), RECORDS_MAX);
 	soma__slab_init(&model->segment_slab, sizeof(struct soma__segment), (uint32_t)1 << SOMA__SEGMENT_BITS);
 }
 
@@ -143,7 +147,7 @@ make_tables(struct soma_model *model)
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	if (!soma__blocks_reserve(model) || !soma__lookup_reserve(&model->lookup, model->arena))
+	if (!soma__blocks_reserve(model) || !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (batches(&model->policy)) {
 		model->queue_slots = 2;
@@ -467,7 +471,7 @@ out_of_device_memory(const struct soma_model *model, uint64_t size)
 }
 
 /* The placement became an allocation: marks it, counts it and takes its positions. */
-static void
+static HOT void
 commit(struct soma_model *model, struct soma__stream *stream, uint64_t size,
        const struct soma__placement *placement, struct soma_model_alloc *alloc)
 {
@@ -476,7 +480,7 @@ commit(struct soma_model *model, struct soma__stream *stream, uint64_t size,
 	uint64_t address = soma__block_address(block);
 	uint64_t capacity = soma__bytes(model, soma__block_end(model, block) - address);
 
-	soma__lookup_put(&model->lookup, address, placement->block);
+	soma__lookup_put(&model->lookup, block, address, placement->block);
 	block->waste = (uint32_t)(capacity - size);
 	stats->used += size;
 	stats->capacity += capacity;
@@ -504,7 +508,7 @@ commit(struct soma_model *model, struct soma__stream *stream, uint64_t size,
 	};
 }
 
-static enum soma_status
+static HOT enum soma_status
 place(struct soma_model *model, struct soma__stream *stream, uint64_t size, struct soma__placement *placement)
 {
 	uint64_t granules = (size + (model->policy.alignment - 1)) >> model->granule_shift;
@@ -538,7 +542,7 @@ soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t id, struct so
 		return status;
 	if (size > SOMA_MODEL_ADDRESS_MAX)
 		return out_of_device_memory(model, size);
-	if (!soma__blocks_reserve(model) || !soma__lookup_reserve(&model->lookup, model->arena))
+	if (!soma__blocks_reserve(model) || !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	status = place(model, stream, size, &placement);
 	if (status == SOMA_STATUS_OK) {
@@ -550,13 +554,13 @@ soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t id, struct so
 	return status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY ? model->refusal : status;
 }
 
-/* The live block at this pointer; its slot in the lookup, or slot_count. */
-static uint64_t
+/* The live block at this pointer; 0 if there is none. */
+static HOT uint32_t
 find_live(const struct soma_model *model, uint64_t ptr)
 {
-	if (ptr % model->policy.alignment != 0)
-		return model->lookup.slot_count;
-	return soma__lookup_find(&model->lookup, ptr >> model->granule_shift);
+	if (ptr >= SOMA_MODEL_ADDRESS_MAX || (ptr & (model->policy.alignment - 1)) != 0)
+		return 0;
+	return soma__lookup_find(&model->lookup, &model->blocks, ptr >> model->granule_shift);
 }
 
 static void
@@ -591,15 +595,13 @@ count_pending(struct soma_model *model, struct soma__stream *stream)
 }
 
 /* The free joins the queue, and as much of the queue is filed as is due. */
-static enum soma_status
-free_queued(struct soma_model *model, struct soma__stream *stream, uint64_t slot, bool batch)
+static __attribute__((noinline)) enum soma_status
+free_queued(struct soma_model *model, struct soma__stream *stream, uint64_t ptr, uint32_t block, bool batch)
 {
-	uint32_t block = soma__lookup_record(&model->lookup, slot);
-
 	/* The block's size is not known yet: it is a cache miss away. */
 	if (!reserve_own_shelf(model, stream, 0, model->stats.reserved >> model->granule_shift))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	soma__lookup_remove(&model->lookup, slot);
+	soma__lookup_remove(&model->lookup, &model->blocks, ptr >> model->granule_shift, block);
 	count_pending(model, stream);
 	soma__queue_push(model, stream, block, soma__clock_submit(model, stream));
 	if (!batch)
@@ -609,20 +611,20 @@ free_queued(struct soma_model *model, struct soma__stream *stream, uint64_t slot
 	return SOMA_STATUS_OK;
 }
 
-static enum soma_status
-free_now(struct soma_model *model, struct soma__stream *stream, uint64_t slot)
+static HOT enum soma_status
+free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
 {
-	uint32_t name = soma__lookup_record(&model->lookup, slot);
 	const struct soma__block *block = soma__block_at(model, name);
 	const struct soma__segment *segment = soma__segment_at(model, soma__block_segment(block));
-	uint64_t granules = soma__block_granules(model, block), position;
+	uint64_t address = soma__block_address(block), end = soma__block_end(model, block);
+	uint64_t granules = end - address, position;
 	bool same = (model->policy.reuse & SOMA_REUSE_SAME_STREAM) != 0;
 	bool own = model->policy.per_stream && same && segment->stream == stream->id;
 
 	if (!own && !reserve_own_shelf(model, stream, segment->pool, granules))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	charge_free(model, block, granules);
-	soma__lookup_remove(&model->lookup, slot);
+	soma__lookup_remove(&model->lookup, &model->blocks, address, name);
 	position = soma__clock_submit(model, stream);
 	if (own) {
 		model->stats.active -= soma__bytes(model, granules);
@@ -631,7 +633,7 @@ free_now(struct soma_model *model, struct soma__stream *stream, uint64_t slot)
 	}
 	count_pending(model, stream);
 	if (same && !model->policy.per_stream) {
-		soma__block_pend(model, stream, name, position);
+		soma__keep_pending(model, stream, segment->pool, name, address, end, position);
 	} else {
 		model->unfiled++;
 		soma__block_park(model, stream, name, position);
@@ -644,7 +646,7 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 {
 	struct soma__stream *stream;
 	enum soma_status status;
-	uint64_t slot;
+	uint32_t block;
 	bool batch;
 
 	if (ptr == 0)
@@ -652,8 +654,8 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 	status = soma__stream_accepting(model, id, &stream);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	slot = find_live(model, ptr);
-	if (slot == model->lookup.slot_count)
+	block = find_live(model, ptr);
+	if (block == 0)
 		return soma__fail(INVALID_VALUE, "0x%" PRIx64 " is not the address of a live block", ptr);
 	if (!soma__blocks_reserve(model))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
@@ -664,9 +666,9 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 	}
 	batch = model->queue_slots != 0 && model->stats.live_count - 1 > model->policy.batch_above;
 	if (batch || soma__queue_length(model) != 0)
-		status = free_queued(model, stream, slot, batch);
+		status = free_queued(model, stream, ptr, block, batch);
 	else
-		status = free_now(model, stream, slot);
+		status = free_now(model, stream, block);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	model->stats.live_count--;
@@ -677,7 +679,7 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 bool
 soma_model_is_live(const struct soma_model *model, uint64_t ptr)
 {
-	return find_live(model, ptr) != model->lookup.slot_count;
+	return find_live(model, ptr) != 0;
 }
 
 bool
@@ -785,10 +787,10 @@ soma_model_adopt_block(struct soma_model *model, uint64_t ptr, uint64_t size, ui
 				  "0x%" PRIx64 ": %" PRIu64 " bytes in a block of %" PRIu64
 				  " are not part of one free block",
 				  ptr, size, capacity);
-	if (!soma__blocks_reserve(model) || !soma__lookup_reserve(&model->lookup, model->arena))
+	if (!soma__blocks_reserve(model) || !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	name = carve(model, name, address, granules);
-	soma__lookup_put(&model->lookup, address, name);
+	soma__lookup_put(&model->lookup, soma__block_at(model, name), address, name);
 	soma__block_at(model, name)->waste = (uint32_t)(capacity - size);
 	stats->live_count++;
 	stats->active += capacity;

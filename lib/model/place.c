@@ -8,6 +8,7 @@
 
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
+#include "lib/model/keep.h"
 #include "lib/model/pending.h"
 #include "lib/model/queue.h"
 #include "lib/model/segments.h"
@@ -18,24 +19,31 @@ reuses(const struct soma_model *model, unsigned rule)
 	return (model->policy.reuse & rule) != 0;
 }
 
+/* Takes from a shelf, if it has a block that serves: 0 if not. */
 static HOT uint32_t
-find_on(const struct soma_model *model, const struct soma__shelf *shelf, uint64_t granules)
+take_from(struct soma_model *model, const struct soma__keep *keep, unsigned pool, uint64_t granules)
 {
-	return shelf != NULL ? soma__shelf_find(&model->index, shelf, granules) : 0;
+	uint32_t node = keep->shelf != NULL ? soma__shelf_find(&model->index, keep->shelf, granules) : 0;
+
+	return node != 0 ? soma__keep_take(model, keep, pool, node, granules) : 0;
 }
 
 /* The stream's own shelf, then the shared one. */
 static HOT uint32_t
-find_shelved(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
-	     uint64_t granules)
+take_shelved(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules)
 {
-	uint32_t node = 0;
+	const struct soma__keep own = { .shelf = stream->own[pool],
+					.stream = stream,
+					.state = SOMA__NODE_PENDING };
+	const struct soma__keep shared = { .shelf = model->shared[pool], .state = SOMA__NODE_COMPLETE };
+	const struct soma__keep home = { .shelf = stream->own[pool], .state = SOMA__NODE_COMPLETE };
+	uint32_t block = 0;
 
-	if (model->policy.per_stream || reuses(model, SOMA_REUSE_SAME_STREAM))
-		node = find_on(model, stream->own[pool], granules);
-	if (node == 0 && !model->policy.per_stream)
-		node = find_on(model, model->shared[pool], granules);
-	return node;
+	if (model->policy.per_stream)
+		return take_from(model, &home, pool, granules);
+	if (reuses(model, SOMA_REUSE_SAME_STREAM))
+		block = take_from(model, &own, pool, granules);
+	return block != 0 ? block : take_from(model, &shared, pool, granules);
 }
 
 /* The lesser of two tree nodes by (size, address); 0 is none. */
@@ -250,19 +258,21 @@ place_without_growing(struct soma_model *model, struct soma__stream *stream, uns
 	return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 }
 
-enum soma_status
-soma__place(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
-	    struct soma__placement *placement)
+/* What the shelves do not have. */
+static __attribute__((noinline)) enum soma_status
+place_elsewhere(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
+		struct soma__placement *placement)
 {
-	uint32_t node = find_shelved(model, stream, pool, granules);
 	enum soma__growth growth;
+	uint32_t node;
 
-	if (node == 0 && soma__queue_length(model) != 0) {
+	if (soma__queue_length(model) != 0) {
 		soma__queue_file(model, soma__queue_length(model));
-		node = find_shelved(model, stream, pool, granules);
+		placement->block = take_shelved(model, stream, pool, granules);
+		if (placement->block != 0)
+			return SOMA_STATUS_OK;
 	}
-	if (node == 0 && reuses(model, SOMA_REUSE_FOLLOW_EVENTS))
-		node = find_followed(model, stream, pool, granules);
+	node = reuses(model, SOMA_REUSE_FOLLOW_EVENTS) ? find_followed(model, stream, pool, granules) : 0;
 	if (node != 0) {
 		placement->block = soma__block_take(model, node, granules);
 		return SOMA_STATUS_OK;
@@ -271,4 +281,14 @@ soma__place(struct soma_model *model, struct soma__stream *stream, unsigned pool
 	if (growth != SOMA__GROWTH_REFUSED)
 		return soma__growth_status(growth);
 	return place_without_growing(model, stream, pool, granules, placement);
+}
+
+enum soma_status
+soma__place(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
+	    struct soma__placement *placement)
+{
+	placement->block = take_shelved(model, stream, pool, granules);
+	if (placement->block != 0)
+		return SOMA_STATUS_OK;
+	return place_elsewhere(model, stream, pool, granules, placement);
 }

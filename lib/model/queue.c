@@ -46,28 +46,54 @@ soma__queue_settle(struct soma_model *model)
 	model->queue_settled = model->queue_tail;
 }
 
-/* Asks for the neighbours of the blocks that are about to be filed, then for the nodes
- * of those that are free: two rounds of misses, each taken at once. */
+static const struct soma__block *
+queued_block(const struct soma_model *model, uint32_t offset)
+{
+	return soma__block_at(model, at(model, model->queue_head + offset)->block);
+}
+
+static void
+fetch_node(const struct soma_model *model, uint32_t neighbour)
+{
+	const struct soma__block *block = soma__block_at(model, neighbour);
+
+	if (neighbour == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE)
+		return;
+	__builtin_prefetch(soma__node_at(&model->index, block->node), 1);
+	__builtin_prefetch(soma__block_at(model, block->next), 1);
+}
+
+static void
+fetch_lists(const struct soma_model *model, uint32_t neighbour)
+{
+	const struct soma__block *block = soma__block_at(model, neighbour);
+	const struct soma__node *node;
+
+	if (neighbour == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE)
+		return;
+	node = soma__node_at(&model->index, block->node);
+	__builtin_prefetch(soma__node_at(&model->index, node->shelf_previous), 1);
+	__builtin_prefetch(soma__node_at(&model->index, node->shelf_next), 1);
+	__builtin_prefetch(soma__node_at(&model->index, node->older), 1);
+	__builtin_prefetch(soma__node_at(&model->index, node->newer), 1);
+}
+
+/* Asks for what filing will touch, in rounds of misses taken together: the neighbours of
+ * the blocks, the nodes of those that are free, the nodes beside those on their lists. */
 static void
 fetch(const struct soma_model *model, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		const struct soma__block *block = soma__block_at(model, at(model, model->queue_head + i)->block);
-
-		__builtin_prefetch(soma__block_at(model, block->previous), 1);
-		__builtin_prefetch(soma__block_at(model, block->next), 1);
+		__builtin_prefetch(soma__block_at(model, queued_block(model, i)->previous), 1);
+		__builtin_prefetch(soma__block_at(model, queued_block(model, i)->next), 1);
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		const struct soma__block *block = soma__block_at(model, at(model, model->queue_head + i)->block);
-		const struct soma__block *previous = soma__block_at(model, block->previous);
-		const struct soma__block *next = soma__block_at(model, block->next);
-
-		if (block->previous != 0 && soma__block_kind(previous) == SOMA__BLOCK_FREE)
-			__builtin_prefetch(soma__node_at(&model->index, previous->node), 1);
-		if (block->next != 0 && soma__block_kind(next) == SOMA__BLOCK_FREE) {
-			__builtin_prefetch(soma__node_at(&model->index, next->node), 1);
-			__builtin_prefetch(soma__block_at(model, next->next), 1);
-		}
+		fetch_node(model, queued_block(model, i)->previous);
+		fetch_node(model, queued_block(model, i)->next);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		fetch_lists(model, queued_block(model, i)->previous);
+		fetch_lists(model, queued_block(model, i)->next);
 	}
 }
 

@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
+#include "lib/model/keep.h"
 
 #define ADDRESS_MAX(model) (SOMA_MODEL_ADDRESS_MAX >> (model)->granule_shift)
 

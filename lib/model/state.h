@@ -2,7 +2,7 @@
 /*
  * What a model is made of.
  *
- * Blocks are in address order within their segment.  A block is 20 bytes; what only
+ * Blocks are in address order within their segment.  A block is 24 bytes; what only
  * free blocks need is in a node of 32.  A block's size is the distance to the next
  * one: nothing is stored twice.  Segments, streams, shelves and trees hang off the
  * model; every record is in the model's arena.
@@ -15,33 +15,11 @@
 #include <soma/model.h>
 
 #include "lib/arena/arena.h"
+#include "lib/model/block.h"
 #include "lib/model/index.h"
 #include "lib/model/lookup.h"
 #include "lib/model/slab.h"
 #include "lib/model/tree.h"
-
-/* The few functions that every allocation and free goes through are one piece of code
- * in each of their callers: a call and what it spills costs more than they do. */
-#define HOT inline __attribute__((always_inline))
-
-#define SOMA__ADDRESS_BITS 40 /* granules of 256 bytes below SOMA_MODEL_ADDRESS_MAX */
-#define SOMA__SEGMENT_BITS 22
-
-enum soma__block_kind {
-	SOMA__BLOCK_LIVE, /* or queued: freed, not filed yet */
-	SOMA__BLOCK_FREE, /* it has a node */
-	SOMA__BLOCK_HOLE, /* a released part of a range */
-};
-
-/* The first word is read and written as a whole; 20 bytes are worth an unaligned word. */
-struct __attribute__((packed, aligned(4))) soma__block {
-	uint64_t head;           /* address 40 | segment 22 | kind 2 */
-	uint32_t previous, next; /* in address order, 0 at the segment's ends */
-	union {
-		uint32_t waste; /* LIVE: capacity - requested, bytes */
-		uint32_t node;  /* FREE */
-	};
-};
 
 struct soma__segment {
 	uint32_t first, last;  /* blocks */
@@ -154,39 +132,6 @@ static inline struct soma__segment *
 soma__segment_at(const struct soma_model *model, uint32_t segment)
 {
 	return soma__slab_at(&model->segment_slab, segment, sizeof(struct soma__segment));
-}
-
-static inline uint64_t
-soma__block_address(const struct soma__block *block)
-{
-	return block->head & (((uint64_t)1 << SOMA__ADDRESS_BITS) - 1);
-}
-
-static inline uint32_t
-soma__block_segment(const struct soma__block *block)
-{
-	return (uint32_t)(block->head >> SOMA__ADDRESS_BITS) & (((uint32_t)1 << SOMA__SEGMENT_BITS) - 1);
-}
-
-static inline enum soma__block_kind
-soma__block_kind(const struct soma__block *block)
-{
-	return (enum soma__block_kind)(block->head >> (SOMA__ADDRESS_BITS + SOMA__SEGMENT_BITS));
-}
-
-static inline uint64_t
-soma__block_head(uint64_t address, uint32_t segment, enum soma__block_kind kind)
-{
-	return address | (uint64_t)segment << SOMA__ADDRESS_BITS |
-	       (uint64_t)kind << (SOMA__ADDRESS_BITS + SOMA__SEGMENT_BITS);
-}
-
-static inline void
-soma__block_set_kind(struct soma__block *block, enum soma__block_kind kind)
-{
-	const uint64_t mask = ((uint64_t)1 << (SOMA__ADDRESS_BITS + SOMA__SEGMENT_BITS)) - 1;
-
-	block->head = (block->head & mask) | (uint64_t)kind << (SOMA__ADDRESS_BITS + SOMA__SEGMENT_BITS);
 }
 
 /* Where the block ends: where the next begins, or the segment ends. */

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where free blocks are kept, and the steps that every free and allocation is made of:
+ * joining neighbours, putting on a shelf, taking from one, splitting.  Inline, because
+ * the caller knows the state and the shelf: what is left in each caller is only what
+ * applies there.  blocks.h is the interface for everything else.
+ */
+#ifndef SOMA_LIB_MODEL_KEEP_H
+#define SOMA_LIB_MODEL_KEEP_H
+
+#include "lib/model/clock.h"
+#include "lib/model/pending.h"
+#include "lib/model/segments.h"
+#include "lib/model/state.h"
+
+/* ---- address order ---- */
+
+/* A new live block after `previous` (0: at the segment's front). */
+static HOT uint32_t
+soma__block_insert(struct soma_model *model, uint32_t segment_name, uint32_t previous, uint64_t address)
+{
+	uint32_t name = soma__slab_take(&model->blocks, sizeof(struct soma__block));
+	struct soma__block *block = soma__block_at(model, name);
+	struct soma__segment *segment = soma__segment_at(model, segment_name);
+	uint32_t next = previous ? soma__block_at(model, previous)->next : segment->first;
+
+	block->head = soma__block_head(address, segment_name, SOMA__BLOCK_LIVE);
+	block->previous = previous;
+	block->next = next;
+	if (previous != 0)
+		soma__block_at(model, previous)->next = name;
+	else
+		segment->first = name;
+	if (next != 0)
+		soma__block_at(model, next)->previous = name;
+	else
+		segment->last = name;
+	return name;
+}
+
+/* Takes the record of a block out; its addresses fall to the block before it. */
+static HOT void
+soma__block_erase(struct soma_model *model, uint32_t name)
+{
+	struct soma__block *block = soma__block_at(model, name);
+
+	if (block->previous != 0)
+		soma__block_at(model, block->previous)->next = block->next;
+	else
+		soma__segment_at(model, soma__block_segment(block))->first = block->next;
+	if (block->next != 0)
+		soma__block_at(model, block->next)->previous = block->previous;
+	else
+		soma__segment_at(model, soma__block_segment(block))->last = block->previous;
+	soma__slab_give(&model->blocks, name, sizeof(struct soma__block));
+}
+
+/* ---- keeping ---- */
+
+/* Where a free block is kept: its shelf (none for a parked one, whatever this says) and,
+ * unless it is complete, the stream that freed it. */
+struct soma__keep {
+	struct soma__shelf *shelf;
+	struct soma__stream *stream;
+	enum soma__node_state state;
+};
+
+static HOT struct soma__keep
+soma__keep_of(const struct soma_model *model, const struct soma__node *node)
+{
+	uint32_t shelf = soma__node_shelf(node);
+	struct soma__keep keep = { .shelf = soma__shelf_at(model, shelf), .state = soma__node_state(node) };
+
+	if (keep.state != SOMA__NODE_COMPLETE)
+		keep.stream = model->streams[soma__shelf_slot(model, shelf)];
+	return keep;
+}
+
+/* The block [address, end) goes where its node's state says. */
+static HOT void
+soma__keep_in(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name, uint64_t address,
+       uint64_t end)
+{
+	struct soma__block *block = soma__block_at(model, name);
+
+	soma__block_set_kind(block, SOMA__BLOCK_FREE);
+	block->node = node_name;
+	soma__node_at(&model->index, node_name)->block = name;
+	if (keep->state != SOMA__NODE_PARKED)
+		soma__shelf_put(&model->index, keep->shelf, node_name, address, end - address);
+	if (keep->state != SOMA__NODE_COMPLETE)
+		soma__pending_file(model, keep->stream, node_name, address, end - address);
+	else if (block->previous == 0 && block->next == 0)
+		soma__segment_set_idle(model, soma__block_segment(block), true);
+}
+
+/* The opposite; the node keeps its state. */
+static HOT void
+soma__keep_out(struct soma_model *model, const struct soma__keep *keep, const struct soma__block *block, uint64_t address,
+	 uint64_t end)
+{
+	if (keep->state != SOMA__NODE_PARKED)
+		soma__shelf_remove(&model->index, keep->shelf, block->node, address, end - address);
+	if (keep->state != SOMA__NODE_COMPLETE)
+		soma__pending_unfile(model, keep->stream, block->node, address, end - address);
+	else if (block->previous == 0 && block->next == 0)
+		soma__segment_set_idle(model, soma__block_segment(block), false);
+}
+
+/* The node goes away: one free block less. */
+static HOT void
+soma__keep_drop(struct soma_model *model, const struct soma__keep *keep, uint32_t node_name)
+{
+	if (keep->state == SOMA__NODE_COMPLETE) {
+		model->stats.free_block_count--;
+	} else {
+		soma__pending_unlink(model, keep->stream, node_name);
+		keep->stream->pending_count--;
+		model->stats.pending_free_count--;
+		if (keep->state == SOMA__NODE_PARKED)
+			model->unfiled--;
+		if (!keep->stream->accepts)
+			soma__stream_settle(model, keep->stream);
+	}
+	soma__slab_give(&model->index.nodes, node_name, sizeof(struct soma__node));
+}
+
+/* Can this neighbour join a block whose node has the tag? */
+static HOT bool
+soma__keep_joins(const struct soma_model *model, uint32_t tag, uint64_t barrier, uint32_t neighbour)
+{
+	const struct soma__block *block = soma__block_at(model, neighbour);
+	const struct soma__node *node;
+
+	if (neighbour == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE)
+		return false;
+	node = soma__node_at(&model->index, block->node);
+	return node->tag == tag && node->position >= barrier;
+}
+
+/* Joins the block with its neighbours, then puts it on its shelf.  What joins is kept
+ * in the same place.  (A complete node's position is stale, and the barrier 0.) */
+static HOT void
+soma__keep_file(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name, uint64_t address,
+     uint64_t end, uint64_t barrier)
+{
+	uint32_t tag = soma__node_at(&model->index, node_name)->tag;
+	const struct soma__block *block = soma__block_at(model, name);
+	uint32_t previous = block->previous, next = block->next;
+
+	if (soma__keep_joins(model, tag, barrier, previous)) {
+		const struct soma__block *front = soma__block_at(model, previous);
+		uint64_t start = soma__block_address(front);
+
+		soma__keep_out(model, keep, front, start, address);
+		soma__keep_drop(model, keep, front->node);
+		soma__block_erase(model, name);
+		name = previous;
+		address = start;
+	}
+	if (soma__keep_joins(model, tag, barrier, next)) {
+		const struct soma__block *back = soma__block_at(model, next);
+		uint64_t back_end = soma__block_end(model, back);
+
+		soma__keep_out(model, keep, back, end, back_end);
+		soma__keep_drop(model, keep, back->node);
+		soma__block_erase(model, next);
+		end = back_end;
+	}
+	soma__keep_in(model, keep, name, node_name, address, end);
+}
+
+/* The node of the stream's latest free. */
+static HOT uint32_t
+soma__pending_node(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t position,
+	     enum soma__node_state state)
+{
+	uint32_t node_name = soma__slab_take(&model->index.nodes, sizeof(struct soma__node));
+	struct soma__node *node = soma__node_at(&model->index, node_name);
+
+	node->tag = soma__tag(state, soma__own_shelf(model, soma__stream_slot(stream), pool));
+	node->position = position & (((uint64_t)1 << 48) - 1);
+	soma__pending_link(model, stream, node_name);
+	return node_name;
+}
+
+/* The stream's free of a block: pending on its own shelf.  The segment's pool is known
+ * to the caller, who read it for the shelf's sake. */
+static HOT void
+soma__keep_pending(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint32_t name,
+		   uint64_t address, uint64_t end, uint64_t position)
+{
+	const struct soma__keep keep = { .shelf = stream->own[pool],
+					 .stream = stream,
+					 .state = SOMA__NODE_PENDING };
+
+	keep.shelf->promised += end - address;
+	soma__keep_file(model, &keep, name, soma__pending_node(model, stream, pool, position, keep.state),
+			address, end, stream->barrier);
+}
+
+/* Takes `granules` from the front of a free block of size pool `pool`; what is left
+ * stays free if the policy splits it, else all is taken.  Returns the block, live. */
+static HOT uint32_t
+soma__keep_take(struct soma_model *model, const struct soma__keep *keep, unsigned pool, uint32_t node_name,
+		uint64_t granules)
+{
+	uint32_t name = soma__node_at(&model->index, node_name)->block;
+	struct soma__block *block = soma__block_at(model, name);
+	uint64_t address = soma__block_address(block), end = soma__block_end(model, block);
+	uint64_t left = end - address - granules;
+
+	soma__lookup_fetch(&model->lookup, address);
+	soma__keep_out(model, keep, block, address, end);
+	soma__block_set_kind(block, SOMA__BLOCK_LIVE);
+	if (left != 0 && soma__bytes(model, left) >= model->policy.pools[pool].split_min) {
+		uint32_t rest =
+			soma__block_insert(model, soma__block_segment(block), name, address + granules);
+
+		soma__keep_in(model, keep, rest, node_name, address + granules, end);
+	} else {
+		granules += left;
+		soma__keep_drop(model, keep, node_name);
+	}
+	if (keep->state == SOMA__NODE_COMPLETE)
+		model->stats.active += soma__bytes(model, granules);
+	else if (keep->state == SOMA__NODE_PENDING)
+		keep->shelf->promised -= granules;
+	return name;
+}
+
+#endif
