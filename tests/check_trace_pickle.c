@@ -1,0 +1,735 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The PyTorch snapshot reader: every form of the file, what becomes of its entries,
+ * and what it refuses.
+ */
+#include "config.h" /* first: memmem */
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/check_trace_support.h"
+
+#define A 0x7f0000000000
+#define MIB ((uint64_t)1 << 20)
+
+static void
+refused(struct bytes bytes, const char *what)
+{
+	struct events events = events_of(&bytes);
+
+	ck_assert_int_eq(events.result, TRACE_ERROR);
+	ck_assert_msg(strstr(events.error.text, what) != NULL, "\"%s\" does not say \"%s\"", events.error.text, what);
+	ck_assert_msg(strstr(events.error.text, ": byte ") != NULL, "\"%s\" names no place", events.error.text);
+	events_free(&events);
+	bytes_free(&bytes);
+}
+
+/* ---- forms --------------------------------------------------------------------- */
+
+static void
+plain_events(const struct events *events)
+{
+	static const enum trace_op op[SNAPSHOT_EVENTS] = {
+		TRACE_SEGMENT_ALLOC, TRACE_ALLOC, TRACE_ALLOC, TRACE_FREE, TRACE_FREE,
+		TRACE_OOM,           TRACE_FREE_COMPLETED,     TRACE_MARK, TRACE_ALLOC,
+	};
+
+	ck_assert_int_eq(events->result, TRACE_END);
+	ck_assert_uint_eq(events->count, SNAPSHOT_EVENTS);
+	for (size_t i = 0; i < SNAPSHOT_EVENTS; i++) {
+		ck_assert_int_eq(events->event[i].op, op[i]);
+		ck_assert_uint_eq(events->event[i].index, i);
+		ck_assert_int_eq(events->event[i].device, i == SNAPSHOT_EVENTS - 1 ? 2 : 0);
+		ck_assert_int_eq(events->event[i].deferred, i == 4);
+	}
+}
+
+static void
+two_segments(const struct trace_snapshot *snapshot)
+{
+	ck_assert_ptr_nonnull(snapshot);
+	ck_assert_uint_eq(snapshot->segment_count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		const struct trace_segment *segment = &snapshot->segments[i];
+		ck_assert_uint_eq(segment->address, A + i * 4 * MIB);
+		ck_assert_uint_eq(segment->size, 2 * MIB);
+		ck_assert(segment->small && !segment->expandable);
+		ck_assert_uint_eq(segment->block_count, 2);
+	}
+}
+
+START_TEST(every_protocol_and_order_of_keys_gives_the_same_events)
+{
+	for (int protocol = 2; protocol <= 5; protocol++) {
+		for (int late = 0; late < 2; late++) {
+			struct bytes bytes = pickle_snapshot(protocol, late ? SHAPE_LATE_SEGMENTS : SHAPE_PLAIN);
+			struct events events = events_of(&bytes);
+			const struct trace_snapshot *snapshot = trace_snapshot(events.reader);
+			plain_events(&events);
+			two_segments(snapshot);
+			ck_assert_uint_eq(snapshot->segments[1].pool[1], 3);
+			ck_assert_uint_eq(snapshot->segments[1].blocks[0].requested, 1000);
+			ck_assert_int_eq(snapshot->segments[1].blocks[0].state, TRACE_BLOCK_LIVE);
+			ck_assert_int_eq(snapshot->segments[1].blocks[1].state, TRACE_BLOCK_FREE);
+			ck_assert_str_eq(trace_name_text(events.reader, snapshot->segments[1].blocks[0].holder),
+					 "work (job.py:7)");
+			ck_assert_str_eq(trace_name_text(events.reader, snapshot->settings),
+					 "max_split_size=20,expandable_segments=true");
+			ck_assert_str_eq(trace_format(events.reader), "pytorch-snapshot");
+			ck_assert(trace_has_addresses(events.reader));
+			events_free(&events);
+			bytes_free(&bytes);
+		}
+	}
+}
+END_TEST
+
+START_TEST(segments_are_known_before_the_first_event)
+{
+	for (int shape = 0; shape < SHAPE_COUNT; shape++) {
+		struct bytes bytes = pickle_snapshot(4, (enum snapshot_shape)shape);
+		struct trace_reader *reader;
+		struct trace_error error;
+		char path[64];
+		int fd = file_of(&bytes, path);
+
+		ck_assert_int_eq(trace_open(path, NULL, &reader, &error), TRACE_OK);
+		two_segments(trace_snapshot(reader));
+		trace_close(reader);
+		close(fd);
+		bytes_free(&bytes);
+	}
+}
+END_TEST
+
+START_TEST(snapshots_without_events_have_none)
+{
+	static const enum snapshot_shape shapes[] = { SHAPE_BARE_LIST, SHAPE_NO_EVENTS, SHAPE_LEGACY };
+
+	for (size_t i = 0; i < 3; i++) {
+		struct bytes bytes = pickle_snapshot(4, shapes[i]);
+		struct events events = events_of(&bytes);
+		ck_assert_int_eq(events.result, TRACE_END);
+		ck_assert_uint_eq(events.count, 0);
+		two_segments(trace_snapshot(events.reader));
+		events_free(&events);
+		bytes_free(&bytes);
+	}
+}
+END_TEST
+
+START_TEST(legacy_blocks_get_addresses_and_requests_from_history)
+{
+	struct bytes bytes = pickle_snapshot(4, SHAPE_LEGACY);
+	struct events events = events_of(&bytes);
+	const struct trace_segment *segment = &trace_snapshot(events.reader)->segments[1];
+
+	for (uint64_t i = 0; i < 2; i++) {
+		ck_assert_uint_eq(segment->blocks[i].address, A + 4 * MIB + i * MIB);
+		ck_assert_uint_eq(segment->blocks[i].requested, 1000 + i);
+		ck_assert_str_eq(trace_name_text(events.reader, segment->blocks[i].holder), "work (job.py:7)");
+	}
+	ck_assert_int_eq(segment->blocks[1].state, TRACE_BLOCK_PENDING);
+	events_free(&events);
+	bytes_free(&bytes);
+}
+END_TEST
+
+START_TEST(a_trace_of_one_entry_is_read)
+{
+	struct bytes bytes = pickle_snapshot(4, SHAPE_ONE_ENTRY);
+	struct events events = events_of(&bytes);
+
+	ck_assert_int_eq(events.result, TRACE_END);
+	ck_assert_uint_eq(events.count, 1);
+	ck_assert_uint_eq(events.event[0].size, 1000);
+	events_free(&events);
+	bytes_free(&bytes);
+}
+END_TEST
+
+/* ---- entries --------------------------------------------------------------------- */
+
+START_TEST(an_event_carries_what_its_entry_said)
+{
+	struct bytes bytes = pickle_snapshot(4, SHAPE_PLAIN);
+	struct events events = events_of(&bytes);
+
+	ck_assert_uint_eq(events.event[1].ptr, A);
+	ck_assert_uint_eq(events.event[1].size, 1000);
+	ck_assert_uint_eq(events.event[1].time_ns, 20000);
+	ck_assert_str_eq(events_holder(&events, 1), "work (job.py:7)");
+	ck_assert_uint_eq(events.event[4].stream, 5);
+	ck_assert_uint_eq(events.event[5].size, (uint64_t)1 << 40);
+	ck_assert_str_eq(events_detail(&events, 5), "device_free 12345");
+	ck_assert_str_eq(events_holder(&events, 7), "snapshot");
+	events_free(&events);
+	bytes_free(&bytes);
+}
+END_TEST
+
+START_TEST(a_rewound_reader_gives_the_same_again)
+{
+	for (int shape = 0; shape < SHAPE_COUNT; shape++) {
+		struct bytes bytes = pickle_snapshot(4, (enum snapshot_shape)shape);
+		struct events events = events_of(&bytes);
+		size_t count = events.count;
+
+		ck_assert_int_eq(trace_rewind(events.reader, &events.error), TRACE_OK);
+		events_drain(&events);
+		ck_assert_int_eq(events.result, TRACE_END);
+		ck_assert_uint_eq(events.count, 2 * count);
+		for (size_t i = 0; i < count; i++)
+			ck_assert(events_equal(&events.event[i], &events.event[count + i]));
+		two_segments(trace_snapshot(events.reader));
+		events_free(&events);
+		bytes_free(&bytes);
+	}
+}
+END_TEST
+
+/* A snapshot whose one device's trace is what the caller adds. */
+static void
+begin_trace(struct pickler *p)
+{
+	pickle_begin(p, 4);
+	pickle_container(p, '}');
+	pickle_op(p, '(');
+	pickle_string(p, "segments");
+	pickle_container(p, ']');
+	pickle_string(p, "device_traces");
+	pickle_container(p, ']');
+	pickle_container(p, ']');
+	pickle_op(p, '(');
+}
+
+static struct bytes
+end_trace(struct pickler *p)
+{
+	pickle_op(p, 'e');
+	pickle_op(p, 'a');
+	pickle_op(p, 'u');
+	pickle_end(p);
+	return p->out;
+}
+
+/* ---- holders --------------------------------------------------------------------- */
+
+struct frame {
+	const char *name, *file;
+	uint64_t line;
+};
+
+static void
+expect_holder(const char *holder, const struct frame *frame, size_t count)
+{
+	struct pickler p;
+	struct bytes bytes;
+	struct events events;
+
+	begin_trace(&p);
+	pickle_container(&p, '}');
+	pickle_op(&p, '(');
+	pickle_text_pair(&p, "action", "alloc");
+	pickle_pair(&p, "addr", 1);
+	pickle_pair(&p, "size", 1);
+	pickle_pair(&p, "stream", 0);
+	pickle_string(&p, "frames");
+	pickle_container(&p, ']');
+	pickle_op(&p, '(');
+	for (size_t i = 0; i < count; i++)
+		pickle_frame(&p, frame[i].name, frame[i].file, frame[i].line);
+	pickle_op(&p, 'e');
+	pickle_op(&p, 'u');
+	bytes = end_trace(&p);
+	events = events_of(&bytes);
+	ck_assert_str_eq(events_holder(&events, 0), holder);
+	events_free(&events);
+	bytes_free(&bytes);
+}
+
+START_TEST(the_holder_is_the_innermost_frame_that_says_something)
+{
+	const struct frame unknown = { "??", "??", 0 };
+	const struct frame unwind = { "torch::unwind::unwind()", "??", 0 };
+	const struct frame alloc = { "at::TensorBase at::detail::empty<long>(c10::X)", "", 0 };
+	const struct frame native = { "my::kernel(at::Tensor)", "/src/k.cpp", UINT64_MAX };
+	const struct frame torch = { "forward", "/v/site-packages/torch/nn/linear.py", 10 };
+	const struct frame user = { "train", "C:\\job\\torchy\\train.py", 20 };
+	const struct frame outer = { "main", "/job/main.py", 30 };
+
+	expect_holder("train (train.py:20)", (struct frame[]){ unknown, unwind, native, torch, user, outer }, 6);
+	expect_holder("forward (linear.py:10)", (struct frame[]){ unknown, unwind, native, torch }, 4);
+	expect_holder("my::kernel(at::Tensor) (k.cpp)", (struct frame[]){ unknown, unwind, alloc, native }, 4);
+	expect_holder("torch::unwind::unwind()", (struct frame[]){ unknown, unwind, alloc }, 3);
+	expect_holder("", (struct frame[]){ unknown }, 1);
+	expect_holder("", NULL, 0);
+}
+END_TEST
+
+START_TEST(a_holder_is_kept_short_and_printable)
+{
+	char name[256];
+
+	memset(name, 'n', sizeof name);
+	name[0] = '\x1b';
+	name[200] = '\0';
+	for (size_t i = 1; i < 200; i++)
+		name[i] = i % 2 != 0 ? '\xc3' : '\xa9';
+	char expected[400];
+	snprintf(expected, sizeof expected, "?%.156s... (x.py:1)", name + 1);
+	expect_holder(expected, &(struct frame){ name, "x.py", 1 }, 1);
+}
+END_TEST
+
+START_TEST(shared_frame_lists_give_every_entry_its_holder)
+{
+	struct pickler p;
+	struct bytes bytes;
+	struct events events;
+	uint32_t slot = 0;
+
+	begin_trace(&p);
+	for (int i = 0; i < 3; i++) {
+		pickle_container(&p, '}');
+		pickle_op(&p, '(');
+		pickle_text_pair(&p, "action", "alloc");
+		pickle_pair(&p, "addr", 1);
+		pickle_pair(&p, "size", 1);
+		pickle_pair(&p, "stream", 0);
+		pickle_string(&p, "frames");
+		if (i == 0) {
+			slot = pickle_container(&p, ']');
+			pickle_frame(&p, "f", "x.py", 1);
+			pickle_op(&p, 'a');
+		} else {
+			pickle_get(&p, slot);
+		}
+		pickle_op(&p, 'u');
+	}
+	bytes = end_trace(&p);
+	events = events_of(&bytes);
+	ck_assert_uint_eq(events.count, 3);
+	for (size_t i = 0; i < 3; i++)
+		ck_assert_str_eq(events_holder(&events, i), "f (x.py:1)");
+	events_free(&events);
+	bytes_free(&bytes);
+}
+END_TEST
+
+/* ---- refusals -------------------------------------------------------------------- */
+
+START_TEST(opcodes_that_are_not_plain_data_are_refused_by_name_and_place)
+{
+	static const struct {
+		uint8_t code;
+		const char *name;
+	} refusals[] = {
+		{ 'R', "REDUCE" },          { 'c', "GLOBAL" },      { 'b', "BUILD" },        { 'i', "INST" },
+		{ 'o', "OBJ" },             { 0x81, "NEWOBJ" },     { 0x92, "NEWOBJ_EX" },   { 0x93, "STACK_GLOBAL" },
+		{ 0x82, "EXT1" },           { 'P', "PERSID" },      { 'Q', "BINPERSID" },    { '0', "POP" },
+		{ '2', "DUP" },             { 0x8b, "LONG4" },      { 'C', "SHORT_BINBYTES" }, { 0x8f, "EMPTY_SET" },
+		{ 0x97, "NEXT_BUFFER" },    { 'I', "INT" },         { 'g', "GET" },          { 0x8d, "BINUNICODE8" },
+	};
+
+	for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+		struct bytes bytes = { 0 };
+		char expected[128];
+		bytes_put(&bytes, "\x80\x04}", 3);
+		bytes_put(&bytes, &refusals[i].code, 1);
+		snprintf(expected, sizeof expected,
+			 ": byte 3: opcode %s refused: a memory snapshot holds only plain data", refusals[i].name);
+		refused(bytes, expected);
+	}
+}
+END_TEST
+
+START_TEST(every_byte_is_an_opcode_or_refused)
+{
+	for (int code = 0; code < 256; code++) {
+		struct bytes bytes = { 0 };
+		uint8_t byte = (uint8_t)code;
+		struct events events;
+
+		bytes_put(&bytes, "\x80\x04", 2);
+		bytes_put(&bytes, &byte, 1);
+		events = events_of(&bytes);
+		ck_assert_int_ne(events.result, TRACE_END);
+		events_free(&events);
+		bytes_free(&bytes);
+	}
+}
+END_TEST
+
+/* An entry that lacks `missing`, or has `extra` as a text. */
+static struct bytes
+entry_with(const char *missing, const char *extra)
+{
+	static const char *const keys[] = { "addr", "size", "stream" };
+	struct pickler p;
+
+	begin_trace(&p);
+	pickle_entry(&p, "alloc", A, 8, 0, 1);
+	pickle_container(&p, '}');
+	pickle_op(&p, '(');
+	if (strcmp(missing, "action") != 0)
+		pickle_text_pair(&p, "action", "alloc");
+	for (size_t i = 0; i < 3; i++)
+		if (strcmp(missing, keys[i]) != 0)
+			pickle_pair(&p, keys[i], 1);
+	if (extra != NULL)
+		pickle_text_pair(&p, extra, "wrong");
+	pickle_op(&p, 'u');
+	return end_trace(&p);
+}
+
+START_TEST(a_missing_or_wrong_field_is_named_with_its_entry)
+{
+	refused(entry_with("action", NULL), "entry 1 of device 0: \"action\" is missing");
+	refused(entry_with("addr", NULL), "entry 1 of device 0: \"addr\" is missing");
+	refused(entry_with("size", NULL), "entry 1 of device 0: \"size\" is missing");
+	refused(entry_with("stream", NULL), "entry 1 of device 0: \"stream\" is missing");
+	refused(entry_with("", "size"), "entry 1 of device 0: \"size\" is not an integer");
+	refused(entry_with("", "frames"), "entry 1 of device 0: \"frames\" is not a list");
+	refused(entry_with("", "action"), "entry 1 of device 0: unknown action \"wrong\"");
+}
+END_TEST
+
+START_TEST(what_stands_before_a_bad_entry_is_given_out)
+{
+	struct bytes bytes = entry_with("size", NULL);
+	struct events events = events_of(&bytes);
+
+	ck_assert_uint_eq(events.count, 1);
+	ck_assert_uint_eq(events.event[0].ptr, A);
+	ck_assert_int_eq(trace_next(events.reader, events.event, &events.error), TRACE_ERROR);
+	events_free(&events);
+	bytes_free(&bytes);
+}
+END_TEST
+
+START_TEST(blocks_must_cover_their_segment)
+{
+	struct bytes bytes = pickle_snapshot(4, SHAPE_NO_EVENTS);
+	const uint8_t size[] = { 'M', 0x00, 0x04 }; /* 1024 */
+	uint8_t *at = memmem(bytes.data, bytes.size, size, sizeof size);
+
+	ck_assert_ptr_nonnull(at);
+	at[2] = 8;
+	refused(bytes, "block 1 of segment 0: \"address\" is 0x7f0000000400, expected 0x7f0000000800");
+}
+END_TEST
+
+START_TEST(pickles_of_something_else_are_refused)
+{
+	struct bytes bytes = { 0 };
+
+	bytes_put(&bytes, "\x80\x04}.", 4);
+	refused(bytes, "\"segments\" is missing");
+	bytes = (struct bytes){ 0 };
+	bytes_put(&bytes, "\x80\x04K\x05.", 5);
+	refused(bytes, "no memory snapshot");
+	bytes = (struct bytes){ 0 };
+	bytes_put(&bytes, "\x80\x04]K\x05" "a.", 7);
+	refused(bytes, "segment 0: expected a dict");
+	bytes = pickle_snapshot(4, SHAPE_PLAIN);
+	bytes_put(&bytes, "x", 1);
+	refused(bytes, "data behind the end");
+}
+END_TEST
+
+/* ---- hostile ones ------------------------------------------------------------------ */
+
+START_TEST(deep_nesting_is_refused)
+{
+	struct bytes bytes = { 0 };
+
+	bytes_put(&bytes, "\x80\x04", 2);
+	for (int i = 0; i < 100000; i++)
+		bytes_put(&bytes, "](", 2);
+	refused(bytes, "nested more than");
+}
+END_TEST
+
+START_TEST(deep_nesting_without_marks_is_survived)
+{
+	struct bytes bytes = { 0 };
+
+	bytes_put(&bytes, "\x80\x04", 2);
+	for (int i = 0; i < 300000; i++)
+		bytes_put(&bytes, "]", 1);
+	for (int i = 0; i < 299999; i++)
+		bytes_put(&bytes, "a", 1);
+	bytes_put(&bytes, ".", 1);
+	refused(bytes, "segment 0: expected a dict");
+}
+END_TEST
+
+START_TEST(references_to_nothing_are_refused)
+{
+	struct bytes bytes = { 0 };
+
+	bytes_put(&bytes, "\x80\x04h\x07.", 5);
+	refused(bytes, "byte 2: memo slot 7 holds nothing");
+	bytes = (struct bytes){ 0 };
+	bytes_put(&bytes, "\x80\x02]r\xff\xff\xff\xff.", 9);
+	refused(bytes, "memo slot 4294967295");
+	bytes = (struct bytes){ 0 };
+	bytes_put(&bytes, "\x80\x02]j\xff\xff\xff\xff.", 9);
+	refused(bytes, "memo slot 4294967295 holds nothing");
+	bytes = (struct bytes){ 0 };
+	bytes_put(&bytes, "\x80\x04" "e.", 4);
+	refused(bytes, "a group without MARK");
+	bytes = (struct bytes){ 0 };
+	bytes_put(&bytes, "\x80\x04(K\x01" "e.", 7);
+	refused(bytes, "a group with nothing to go into");
+	bytes = (struct bytes){ 0 };
+	bytes_put(&bytes, "\x80\x04" "a.", 4);
+	refused(bytes, "the stack holds 0 values, expected 2");
+}
+END_TEST
+
+START_TEST(texts_longer_than_the_file_are_cut_and_huge_ones_refused)
+{
+	struct bytes bytes = { 0 };
+	struct events events;
+
+	bytes_put(&bytes, "\x80\x04}X\x00\x00\x10\x00" "abc", 11);
+	events = events_of(&bytes);
+	ck_assert_int_eq(events.result, TRACE_TRUNCATED);
+	events_free(&events);
+	bytes_free(&bytes);
+	bytes_put(&bytes, "\x80\x04}X\xff\xff\xff\xff" "abc", 11);
+	refused(bytes, "a text of 4294967295 bytes");
+}
+END_TEST
+
+START_TEST(integers_of_more_than_64_bits_are_refused_where_they_count)
+{
+	struct pickler p;
+	uint8_t big[257];
+
+	memset(big, 0x7f, sizeof big);
+	big[0] = 0x8a;
+	big[1] = 255;
+	begin_trace(&p);
+	pickle_container(&p, '}');
+	pickle_op(&p, '(');
+	pickle_text_pair(&p, "action", "alloc");
+	pickle_pair(&p, "addr", 1);
+	pickle_string(&p, "size");
+	bytes_put(&p.out, big, sizeof big);
+	pickle_pair(&p, "stream", 0);
+	pickle_op(&p, 'u');
+	refused(end_trace(&p), "\"size\" is not an integer of 64 bits");
+}
+END_TEST
+
+/* A list in itself, a dict as a frame of itself, blocks as their own frames. */
+START_TEST(cycles_are_refused)
+{
+	struct pickler p;
+	uint32_t slot, blocks;
+
+	pickle_begin(&p, 4);
+	slot = pickle_container(&p, ']');
+	pickle_get(&p, slot);
+	pickle_op(&p, 'a');
+	pickle_end(&p);
+	refused(p.out, "segment 0: expected a dict");
+
+	begin_trace(&p);
+	slot = pickle_container(&p, '}');
+	pickle_op(&p, '(');
+	pickle_text_pair(&p, "action", "alloc");
+	pickle_pair(&p, "addr", 1);
+	pickle_pair(&p, "size", 1);
+	pickle_pair(&p, "stream", 0);
+	pickle_string(&p, "frames");
+	pickle_container(&p, ']');
+	pickle_get(&p, slot);
+	pickle_op(&p, 'a');
+	pickle_op(&p, 'u');
+	refused(end_trace(&p), "frame 0 is not a dict of its own");
+
+	pickle_begin(&p, 4);
+	pickle_container(&p, ']');
+	pickle_container(&p, '}');
+	pickle_op(&p, '(');
+	pickle_pair(&p, "address", A);
+	pickle_pair(&p, "total_size", 8);
+	pickle_text_pair(&p, "segment_type", "small");
+	pickle_string(&p, "blocks");
+	blocks = pickle_container(&p, ']');
+	pickle_container(&p, '}');
+	pickle_op(&p, '(');
+	pickle_pair(&p, "size", 8);
+	pickle_text_pair(&p, "state", "inactive");
+	pickle_string(&p, "frames");
+	pickle_get(&p, blocks);
+	pickle_op(&p, 'u');
+	pickle_op(&p, 'a');
+	pickle_op(&p, 'u');
+	pickle_op(&p, 'a');
+	pickle_end(&p);
+	refused(p.out, "\"frames\" is not a list of frames");
+}
+END_TEST
+
+START_TEST(entries_count_once)
+{
+	struct pickler p;
+	uint32_t slot;
+
+	begin_trace(&p);
+	slot = p.memo;
+	pickle_entry(&p, "alloc", A, 1, 0, 1);
+	pickle_get(&p, slot);
+	refused(end_trace(&p), "listed twice");
+}
+END_TEST
+
+/* Sixty levels of a list that holds the one below twice. */
+START_TEST(exponential_sharing_costs_nothing)
+{
+	struct pickler p;
+	struct bytes bytes;
+	struct events events;
+	uint32_t slot;
+
+	pickle_begin(&p, 4);
+	pickle_container(&p, '}');
+	pickle_op(&p, '(');
+	pickle_string(&p, "laughs");
+	slot = pickle_container(&p, ']');
+	for (int level = 0; level < 60; level++) {
+		uint32_t below = slot;
+		char text[16];
+		snprintf(text, sizeof text, "l%d", level);
+		pickle_op(&p, (char)0x8c);
+		pickle_op(&p, (char)strlen(text));
+		bytes_text(&p.out, text);
+		slot = pickle_container(&p, ']');
+		pickle_op(&p, '(');
+		pickle_get(&p, below);
+		pickle_get(&p, below);
+		pickle_op(&p, 'e');
+	}
+	pickle_string(&p, "segments");
+	pickle_container(&p, ']');
+	pickle_op(&p, 'u');
+	pickle_end(&p);
+	bytes = p.out;
+	events = events_of(&bytes);
+	ck_assert_int_eq(events.result, TRACE_END);
+	events_free(&events);
+	bytes_free(&bytes);
+}
+END_TEST
+
+/* ---- real files ---------------------------------------------------------------------- */
+
+static const struct real {
+	const char *file;
+	size_t allocs, frees, segment_allocs, marks;
+	size_t segments, blocks, pending;
+	uint64_t reserved, peak; /* of requested bytes; 0: begins mid-run */
+} reals[] = {
+	{ "finetune-full.pickle", 7946, 7549, 61, 0, 61, 468, 0, 1897922560, 1783664516 },
+	{ "tiny-full.pickle", 36, 26, 9, 0, 9, 20, 0, 3781165056, 3249143816 },
+	{ "gpt-train-midrun.pickle", 7591, 7370, 0, 0, 234, 1031, 0, 25178406912, 0 },
+	{ "gpt-infer-midrun.pickle", 1280, 1280, 0, 0, 108, 239, 0, 3204448256, 0 },
+	{ "segments-only-pools.pickle", 0, 0, 0, 0, 127, 638, 9, 0, 0 },
+	{ "legacy-history.pickle", 0, 0, 0, 1, 176, 463, 0, 0, 0 },
+};
+
+static uint64_t
+peak_of(const struct events *events)
+{
+	uint64_t live = 0, peak = 0;
+
+	for (size_t i = 0; i < events->count; i++) {
+		if (events->event[i].op == TRACE_ALLOC)
+			live += events->event[i].size;
+		else if (events->event[i].op == TRACE_FREE)
+			live -= events->event[i].size;
+		peak = live > peak ? live : peak;
+	}
+	return peak;
+}
+
+static void
+check_snapshot(const struct real *real, const struct trace_snapshot *snapshot)
+{
+	size_t blocks = 0, pending = 0;
+	uint64_t reserved = 0;
+
+	for (size_t i = 0; i < snapshot->segment_count; i++) {
+		reserved += snapshot->segments[i].size;
+		blocks += snapshot->segments[i].block_count;
+		for (size_t j = 0; j < snapshot->segments[i].block_count; j++)
+			pending += snapshot->segments[i].blocks[j].state == TRACE_BLOCK_PENDING;
+	}
+	ck_assert_uint_eq(snapshot->segment_count, real->segments);
+	ck_assert_uint_eq(blocks, real->blocks);
+	ck_assert_uint_eq(pending, real->pending);
+	if (real->reserved != 0)
+		ck_assert_uint_eq(reserved, real->reserved);
+}
+
+START_TEST(real_snapshots_have_the_counts_they_are_known_for)
+{
+	if (traces_folder() == NULL)
+		return;
+	for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+		const struct real *real = &reals[i];
+		struct events events = events_of_file(traces_file(real->file));
+
+		ck_assert_msg(events.result == TRACE_END, "%s", events.error.text);
+		ck_assert_uint_eq(events_number(&events, TRACE_ALLOC), real->allocs);
+		ck_assert_uint_eq(events_number(&events, TRACE_FREE), real->frees);
+		ck_assert_uint_eq(events_number(&events, TRACE_SEGMENT_ALLOC), real->segment_allocs);
+		ck_assert_uint_eq(events_number(&events, TRACE_MARK), real->marks);
+		ck_assert_uint_eq(events.count, real->allocs + real->frees + real->segment_allocs + real->marks);
+		if (real->peak != 0)
+			ck_assert_uint_eq(peak_of(&events), real->peak);
+		check_snapshot(real, trace_snapshot(events.reader));
+		events_free(&events);
+	}
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = trace_suite("trace_pickle");
+
+	trace_test(suite, "forms", every_protocol_and_order_of_keys_gives_the_same_events);
+	trace_test(suite, "forms", segments_are_known_before_the_first_event);
+	trace_test(suite, "forms", snapshots_without_events_have_none);
+	trace_test(suite, "forms", legacy_blocks_get_addresses_and_requests_from_history);
+	trace_test(suite, "forms", a_trace_of_one_entry_is_read);
+	trace_test(suite, "entries", an_event_carries_what_its_entry_said);
+	trace_test(suite, "entries", a_rewound_reader_gives_the_same_again);
+	trace_test(suite, "holders", the_holder_is_the_innermost_frame_that_says_something);
+	trace_test(suite, "holders", a_holder_is_kept_short_and_printable);
+	trace_test(suite, "holders", shared_frame_lists_give_every_entry_its_holder);
+	trace_test(suite, "refusals", opcodes_that_are_not_plain_data_are_refused_by_name_and_place);
+	trace_test(suite, "refusals", every_byte_is_an_opcode_or_refused);
+	trace_test(suite, "refusals", a_missing_or_wrong_field_is_named_with_its_entry);
+	trace_test(suite, "refusals", what_stands_before_a_bad_entry_is_given_out);
+	trace_test(suite, "refusals", blocks_must_cover_their_segment);
+	trace_test(suite, "refusals", pickles_of_something_else_are_refused);
+	trace_test(suite, "hostile", deep_nesting_is_refused);
+	trace_test(suite, "hostile", deep_nesting_without_marks_is_survived);
+	trace_test(suite, "hostile", references_to_nothing_are_refused);
+	trace_test(suite, "hostile", texts_longer_than_the_file_are_cut_and_huge_ones_refused);
+	trace_test(suite, "hostile", integers_of_more_than_64_bits_are_refused_where_they_count);
+	trace_test(suite, "hostile", cycles_are_refused);
+	trace_test(suite, "hostile", entries_count_once);
+	trace_test(suite, "hostile", exponential_sharing_costs_nothing);
+	trace_test(suite, "real", real_snapshots_have_the_counts_they_are_known_for);
+	return trace_run(suite);
+}

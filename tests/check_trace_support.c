@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Helpers of the trace reader tests; nothing here is tested.
+ */
+#include "config.h" /* first: memfd_create */
+
+#include "tests/check_trace_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "tools/trace/memory.h"
+
+void
+bytes_put(struct bytes *bytes, const void *data, size_t size)
+{
+	if (bytes->size + size > bytes->capacity) {
+		bytes->capacity = (bytes->size + size) * 2;
+		bytes->data = realloc(bytes->data, bytes->capacity);
+		ck_assert_ptr_nonnull(bytes->data);
+	}
+	if (size > 0)
+		memcpy(bytes->data + bytes->size, data, size);
+	bytes->size += size;
+}
+
+void
+bytes_text(struct bytes *bytes, const char *text)
+{
+	bytes_put(bytes, text, strlen(text));
+}
+
+void
+bytes_free(struct bytes *bytes)
+{
+	free(bytes->data);
+	*bytes = (struct bytes){ 0 };
+}
+
+struct bytes
+bytes_gzip(const struct bytes *plain)
+{
+	struct bytes packed = { .capacity = plain->size + 1024 };
+	z_stream z = { 0 };
+
+	packed.data = malloc(packed.capacity);
+	ck_assert_ptr_nonnull(packed.data);
+	ck_assert_int_eq(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	z.next_in = plain->data;
+	z.avail_in = (unsigned)plain->size;
+	z.next_out = packed.data;
+	z.avail_out = (unsigned)packed.capacity;
+	ck_assert_int_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
+	packed.size = z.total_out;
+	deflateEnd(&z);
+	return packed;
+}
+
+struct bytes
+bytes_load(const char *path)
+{
+	FILE *file = fopen(path, "rb");
+	struct bytes bytes = { 0 };
+	uint8_t part[65536];
+	size_t got;
+
+	ck_assert_msg(file != NULL, "cannot open %s", path);
+	while ((got = fread(part, 1, sizeof part, file)) > 0)
+		bytes_put(&bytes, part, got);
+	fclose(file);
+	return bytes;
+}
+
+int
+file_of(const struct bytes *bytes, char *path)
+{
+	int fd = memfd_create("trace", MFD_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	for (size_t done = 0; done < bytes->size;) {
+		ssize_t put = write(fd, bytes->data + done, bytes->size - done);
+		ck_assert_int_gt(put, 0);
+		done += (size_t)put;
+	}
+	snprintf(path, 64, "/proc/self/fd/%d", fd);
+	return fd;
+}
+
+/* ---- events ------------------------------------------------------------------ */
+
+void
+events_drain(struct events *events)
+{
+	struct trace_event event;
+
+	while ((events->result = trace_next(events->reader, &event, &events->error)) == TRACE_OK) {
+		if (events->count == events->capacity) {
+			events->capacity = events->capacity * 2 + 16;
+			events->event = realloc(events->event, events->capacity * sizeof event);
+			ck_assert_ptr_nonnull(events->event);
+		}
+		events->event[events->count++] = event;
+	}
+}
+
+struct events
+events_of_file(const char *path)
+{
+	struct events events = { 0 };
+
+	events.opened = events.result = trace_open(path, NULL, &events.reader, &events.error);
+	ck_assert((events.opened == TRACE_OK) == (events.reader != NULL));
+	if (events.opened == TRACE_OK)
+		events_drain(&events);
+	return events;
+}
+
+struct events
+events_of(const struct bytes *bytes)
+{
+	char path[64];
+	int fd = file_of(bytes, path);
+	struct events events = events_of_file(path);
+
+	close(fd);
+	return events;
+}
+
+struct events
+events_of_text(const char *text)
+{
+	struct bytes bytes = { 0 };
+	struct events events;
+
+	bytes_text(&bytes, text);
+	events = events_of(&bytes);
+	bytes_free(&bytes);
+	return events;
+}
+
+void
+events_free(struct events *events)
+{
+	trace_close(events->reader);
+	free(events->event);
+}
+
+const char *
+events_holder(const struct events *events, size_t index)
+{
+	ck_assert_uint_lt(index, events->count);
+	return trace_name_text(events->reader, events->event[index].holder);
+}
+
+const char *
+events_detail(const struct events *events, size_t index)
+{
+	ck_assert_uint_lt(index, events->count);
+	return trace_name_text(events->reader, events->event[index].detail);
+}
+
+size_t
+events_number(const struct events *events, enum trace_op op)
+{
+	size_t number = 0;
+
+	for (size_t i = 0; i < events->count; i++)
+		number += events->event[i].op == op;
+	return number;
+}
+
+bool
+events_equal(const struct trace_event *a, const struct trace_event *b)
+{
+	return a->op == b->op && a->deferred == b->deferred && a->device == b->device && a->thread == b->thread &&
+	       a->index == b->index && a->time_ns == b->time_ns && a->stream == b->stream && a->ptr == b->ptr &&
+	       a->size == b->size && a->generation == b->generation && a->holder == b->holder &&
+	       a->detail == b->detail;
+}
+
+const char *
+traces_folder(void)
+{
+	const char *folder = getenv("SOMA_TEST_TRACES");
+
+	if (folder == NULL)
+		folder = TRACES_FOLDER;
+	return access(folder, R_OK) == 0 ? folder : NULL;
+}
+
+const char *
+traces_file(const char *name)
+{
+	static char path[4096];
+
+	snprintf(path, sizeof path, "%s/%s", traces_folder(), name);
+	return path;
+}
+
+/* ---- pickles -------------------------------------------------------------------- */
+
+void
+pickle_op(struct pickler *p, char opcode)
+{
+	bytes_put(&p->out, &opcode, 1);
+}
+
+static void
+put_little(struct pickler *p, uint64_t value, int count)
+{
+	for (int i = 0; i < count; i++)
+		pickle_op(p, (char)(value >> 8 * i));
+}
+
+void
+pickle_begin(struct pickler *p, int protocol)
+{
+	*p = (struct pickler){ .protocol = protocol };
+	pickle_op(p, (char)0x80);
+	pickle_op(p, (char)protocol);
+	if (protocol >= 4) {
+		pickle_op(p, (char)0x95);
+		put_little(p, 0, 8);
+	}
+}
+
+void
+pickle_memo(struct pickler *p)
+{
+	if (p->protocol >= 4) {
+		pickle_op(p, (char)0x94);
+	} else if (p->memo < 256) {
+		pickle_op(p, 'q');
+		put_little(p, p->memo, 1);
+	} else {
+		pickle_op(p, 'r');
+		put_little(p, p->memo, 4);
+	}
+	p->memo++;
+}
+
+uint32_t
+pickle_container(struct pickler *p, char opcode)
+{
+	pickle_op(p, opcode);
+	pickle_memo(p);
+	return p->memo - 1;
+}
+
+void
+pickle_get(struct pickler *p, uint32_t slot)
+{
+	pickle_op(p, slot < 256 ? 'h' : 'j');
+	put_little(p, slot, slot < 256 ? 1 : 4);
+}
+
+void
+pickle_string(struct pickler *p, const char *text)
+{
+	size_t length = strlen(text);
+
+	for (uint32_t i = 0; i < p->memo && i < 128; i++) {
+		if (p->known[i] != NULL && strcmp(p->known[i], text) == 0) {
+			pickle_get(p, i);
+			return;
+		}
+	}
+	pickle_op(p, p->protocol >= 4 ? (char)0x8c : 'X');
+	put_little(p, length, p->protocol >= 4 ? 1 : 4);
+	bytes_put(&p->out, text, length);
+	if (p->memo < 128)
+		p->known[p->memo] = text;
+	pickle_memo(p);
+}
+
+void
+pickle_integer(struct pickler *p, uint64_t value)
+{
+	int count = 8;
+
+	if (value < 256) {
+		pickle_op(p, 'K');
+		put_little(p, value, 1);
+	} else if (value < 65536) {
+		pickle_op(p, 'M');
+		put_little(p, value, 2);
+	} else if (value <= INT32_MAX) {
+		pickle_op(p, 'J');
+		put_little(p, value, 4);
+	} else {
+		count += value > INT64_MAX;
+		pickle_op(p, (char)0x8a);
+		pickle_op(p, (char)count);
+		put_little(p, value, 8);
+		if (count == 9)
+			pickle_op(p, 0);
+	}
+}
+
+void
+pickle_pair(struct pickler *p, const char *key, uint64_t value)
+{
+	pickle_string(p, key);
+	pickle_integer(p, value);
+}
+
+void
+pickle_text_pair(struct pickler *p, const char *key, const char *value)
+{
+	pickle_string(p, key);
+	pickle_string(p, value);
+}
+
+void
+pickle_frame(struct pickler *p, const char *name, const char *file, uint64_t line)
+{
+	pickle_container(p, '}');
+	pickle_op(p, '(');
+	pickle_text_pair(p, "name", name);
+	pickle_text_pair(p, "filename", file);
+	pickle_pair(p, "line", line);
+	pickle_op(p, 'u');
+}
+
+static void
+one_frame(struct pickler *p)
+{
+	pickle_string(p, "frames");
+	pickle_container(p, ']');
+	pickle_frame(p, "work", "/home/user/job.py", 7);
+	pickle_op(p, 'a');
+}
+
+void
+pickle_entry(struct pickler *p, const char *action, uint64_t address, uint64_t size, uint64_t stream,
+	     uint64_t time_us)
+{
+	pickle_container(p, '}');
+	pickle_op(p, '(');
+	pickle_text_pair(p, "action", action);
+	pickle_pair(p, strcmp(action, "oom") == 0 ? "device_free" : "addr", address);
+	pickle_pair(p, "size", size);
+	pickle_pair(p, "stream", stream);
+	pickle_pair(p, "time_us", time_us);
+	one_frame(p);
+	pickle_op(p, 'u');
+}
+
+static void
+block(struct pickler *p, uint64_t address, uint64_t size, uint64_t requested, const char *state)
+{
+	pickle_container(p, '}');
+	pickle_op(p, '(');
+	pickle_pair(p, "address", address);
+	pickle_pair(p, "size", size);
+	pickle_pair(p, "requested_size", requested);
+	pickle_text_pair(p, "state", state);
+	one_frame(p);
+	pickle_op(p, 'u');
+}
+
+static void
+segment_head(struct pickler *p, uint64_t address)
+{
+	pickle_container(p, '}');
+	pickle_op(p, '(');
+	pickle_pair(p, "device", 0);
+	pickle_pair(p, "address", address);
+	pickle_pair(p, "total_size", 2 << 20);
+	pickle_pair(p, "stream", 0);
+	pickle_text_pair(p, "segment_type", "small");
+}
+
+void
+pickle_segment(struct pickler *p, uint64_t address)
+{
+	segment_head(p, address);
+	pickle_string(p, "segment_pool_id");
+	pickle_integer(p, 0);
+	pickle_integer(p, 3);
+	pickle_op(p, (char)0x86);
+	pickle_memo(p);
+	pickle_string(p, "is_expandable");
+	pickle_op(p, (char)0x89);
+	pickle_string(p, "blocks");
+	pickle_container(p, ']');
+	pickle_op(p, '(');
+	block(p, address, 1024, 1000, "active_allocated");
+	block(p, address + 1024, (2 << 20) - 1024, (2 << 20) - 1024, "inactive");
+	pickle_op(p, 'e');
+	pickle_op(p, 'u');
+}
+
+/* The 2.0 form: no addresses, the request in the history. */
+static void
+legacy_segment(struct pickler *p, uint64_t address)
+{
+	segment_head(p, address);
+	pickle_string(p, "blocks");
+	pickle_container(p, ']');
+	pickle_op(p, '(');
+	for (int i = 0; i < 2; i++) {
+		pickle_container(p, '}');
+		pickle_op(p, '(');
+		pickle_pair(p, "size", 1 << 20);
+		pickle_text_pair(p, "state", i == 0 ? "active_allocated" : "active_pending_free");
+		pickle_string(p, "history");
+		pickle_container(p, ']');
+		pickle_container(p, '}');
+		pickle_op(p, '(');
+		pickle_pair(p, "addr", address);
+		pickle_pair(p, "real_size", 1000 + (uint64_t)i);
+		one_frame(p);
+		pickle_op(p, 'u');
+		pickle_op(p, 'a');
+		pickle_op(p, 'u');
+	}
+	pickle_op(p, 'e');
+	pickle_op(p, 'u');
+}
+
+static void
+segments(struct pickler *p, bool legacy)
+{
+	pickle_container(p, ']');
+	pickle_op(p, '(');
+	for (uint64_t i = 0; i < 2; i++) {
+		uint64_t address = 0x7f0000000000 + i * (4 << 20);
+		if (legacy)
+			legacy_segment(p, address);
+		else
+			pickle_segment(p, address);
+	}
+	pickle_op(p, 'e');
+}
+
+static void
+traces(struct pickler *p)
+{
+	const uint64_t a = 0x7f0000000000;
+
+	pickle_string(p, "device_traces");
+	pickle_container(p, ']');
+	pickle_op(p, '(');
+	pickle_container(p, ']');
+	pickle_op(p, '(');
+	pickle_entry(p, "segment_alloc", a, 2 << 20, 0, 10);
+	pickle_entry(p, "alloc", a, 1000, 0, 20);
+	pickle_entry(p, "alloc", a + 1024, 77, 0, 30);
+	pickle_entry(p, "free_requested", a + 1024, 77, 0, 40);
+	pickle_entry(p, "free_completed", a + 1024, 77, 0, 41);
+	pickle_entry(p, "free_requested", a, 1000, 5, 50);
+	pickle_entry(p, "oom", 12345, (uint64_t)1 << 40, 0, 60);
+	pickle_entry(p, "free_completed", a, 1000, 5, 70);
+	pickle_entry(p, "snapshot", 0, 2 << 20, 0, 80);
+	pickle_op(p, 'e');
+	pickle_container(p, ']'); /* a device without a trace */
+	pickle_container(p, ']');
+	pickle_entry(p, "alloc", a + 2048, 5, 9, 15);
+	pickle_op(p, 'a');
+	pickle_op(p, 'e');
+}
+
+static void
+settings(struct pickler *p)
+{
+	pickle_string(p, "allocator_settings");
+	pickle_container(p, '}');
+	pickle_op(p, '(');
+	pickle_pair(p, "max_split_size", 20);
+	pickle_string(p, "expandable_segments");
+	pickle_op(p, (char)0x88);
+	pickle_op(p, 'u');
+}
+
+void
+pickle_end(struct pickler *p)
+{
+	pickle_op(p, '.');
+	if (p->protocol >= 4)
+		for (int i = 0; i < 8; i++)
+			p->out.data[3 + i] = (uint8_t)((p->out.size - 11) >> 8 * i);
+}
+
+static void
+one_entry(struct pickler *p)
+{
+	pickle_string(p, "device_traces");
+	pickle_container(p, ']');
+	pickle_container(p, ']');
+	pickle_entry(p, "alloc", 0x7f0000000000, 1000, 0, 20);
+	pickle_op(p, 'a');
+	pickle_op(p, 'a');
+}
+
+struct bytes
+pickle_snapshot(int protocol, enum snapshot_shape shape)
+{
+	struct pickler p;
+
+	pickle_begin(&p, protocol);
+	if (shape == SHAPE_BARE_LIST) {
+		segments(&p, false);
+	} else {
+		pickle_container(&p, '}');
+		pickle_op(&p, '(');
+		if (shape == SHAPE_LATE_SEGMENTS)
+			traces(&p);
+		pickle_string(&p, "segments");
+		segments(&p, shape == SHAPE_LEGACY);
+		if (shape == SHAPE_PLAIN)
+			traces(&p);
+		if (shape == SHAPE_ONE_ENTRY)
+			one_entry(&p);
+		settings(&p);
+		pickle_op(&p, 'u');
+	}
+	pickle_end(&p);
+	return p.out;
+}
+
+/* ---- samples ------------------------------------------------------------------------ */
+
+static const char soma_sample[] = "time,thread,op,device,stream,ptr,size,tag,generation,detail\n"
+				  "0,1,segment_alloc,0,0,0x7f0000000000,2097152,,,\n"
+				  "18446744073709551615,,alloc,0,3,0x7f0000000000,1000,\"a, \"\"b\"\"\nc\",1,\n"
+				  "20,4294967295,free,0,3,0x7f0000000000,1000,,1,deferred;later\r\n"
+				  "\n"
+				  "30,,free_completed,2147483647,3,0x7f0000000000,,,,\n"
+				  "40,,mark,0,0,,,start,,\"x,y\"\n";
+
+static const char rmm_sample[] = "Thread,Time,Action,Pointer,Size,Stream\n"
+				 "12,23:59:59.999999,allocate,0x7f6a00000000,1024,0x0\n"
+				 "12,00:00:00.000001,allocate failure,(nil),99999999999,0x7fff1\n"
+				 "\"13\",1700000000.25,\"free\",7F6A00000000,1024,2\r\n"
+				 "13,1700000001,deallocate,0x10,0,0\n";
+
+static void
+add_sample(struct sample **samples, size_t *count, const char *name, struct bytes bytes)
+{
+	*samples = realloc(*samples, (*count + 1) * sizeof **samples);
+	ck_assert_ptr_nonnull(*samples);
+	(*samples)[(*count)++] = (struct sample){ name, bytes };
+}
+
+size_t
+samples_make(struct sample **samples)
+{
+	static const int protocols[] = { 2, 4, 5 };
+	struct bytes text = { 0 };
+	size_t count = 0, plain;
+
+	*samples = NULL;
+	for (size_t i = 0; i < 3; i++)
+		for (int shape = 0; shape < SHAPE_COUNT; shape++)
+			add_sample(samples, &count, "pickle", pickle_snapshot(protocols[i], (enum snapshot_shape)shape));
+	bytes_text(&text, soma_sample);
+	add_sample(samples, &count, "soma", text);
+	text = (struct bytes){ 0 };
+	bytes_text(&text, rmm_sample);
+	add_sample(samples, &count, "rmm", text);
+	plain = count;
+	add_sample(samples, &count, "pickle.gz", bytes_gzip(&(*samples)[SHAPE_COUNT].bytes));
+	add_sample(samples, &count, "soma.gz", bytes_gzip(&(*samples)[plain - 2].bytes));
+	return count;
+}
+
+void
+samples_free(struct sample *samples, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		bytes_free(&samples[i].bytes);
+	free(samples);
+}
+
+/* ---- allocations ---------------------------------------------------------------------- */
+
+static void *
+counting_resize(void *context, void *memory, size_t size)
+{
+	struct counting *counting = context;
+	void *resized;
+
+	counting->calls++;
+	if (counting->fail_at != 0 && counting->calls >= counting->fail_at)
+		return NULL;
+	resized = realloc(memory, size);
+	counting->live += memory == NULL && resized != NULL;
+	return resized;
+}
+
+static void
+counting_release(void *context, void *memory)
+{
+	struct counting *counting = context;
+
+	counting->live--;
+	free(memory);
+}
+
+void
+counting_start(struct counting *counting)
+{
+	trace_set_allocator(&(struct trace_allocator){
+		.resize = counting_resize, .release = counting_release, .context = counting });
+}
+
+void
+counting_stop(void)
+{
+	trace_set_allocator(NULL);
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+Suite *
+trace_suite(const char *name)
+{
+	return suite_create(name);
+}
+
+/* Without a time limit: how long a test takes is not what it tests. */
+void
+trace_test(Suite *suite, const char *name, const TTest *test)
+{
+	TCase *tcase = tcase_create(name);
+
+	tcase_set_timeout(tcase, 0);
+	tcase_add_test(tcase, test);
+	suite_add_tcase(suite, tcase);
+}
+
+int
+trace_run(Suite *suite)
+{
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed == 0 ? 0 : 1;
+}

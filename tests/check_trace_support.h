@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For the tests of the trace readers: files that live in memory, a builder of pickles,
+ * a counting allocator, and reading a trace to its end.
+ */
+#ifndef SOMA_TESTS_CHECK_TRACE_SUPPORT_H
+#define SOMA_TESTS_CHECK_TRACE_SUPPORT_H
+
+#include <check.h>
+#include <stdio.h>
+
+#include "tools/trace/trace.h"
+
+struct bytes {
+	uint8_t *data;
+	size_t size, capacity;
+};
+
+void bytes_put(struct bytes *bytes, const void *data, size_t size);
+void bytes_text(struct bytes *bytes, const char *text);
+void bytes_free(struct bytes *bytes);
+struct bytes bytes_gzip(const struct bytes *plain);
+struct bytes bytes_load(const char *path);
+
+/* Makes `path` (of at least 64 bytes) name a file that holds them; returns what to close. */
+int file_of(const struct bytes *bytes, char *path);
+
+/* A trace read to its end. */
+struct events {
+	struct trace_event *event;
+	size_t count, capacity;
+	enum trace_result opened, result;
+	struct trace_error error;
+	struct trace_reader *reader; /* still open unless opening failed */
+};
+
+struct events events_of_file(const char *path);
+struct events events_of(const struct bytes *bytes);
+struct events events_of_text(const char *text);
+void events_free(struct events *events);
+/* Appends what the reader still has. */
+void events_drain(struct events *events);
+const char *events_holder(const struct events *events, size_t index);
+const char *events_detail(const struct events *events, size_t index);
+size_t events_number(const struct events *events, enum trace_op op);
+bool events_equal(const struct trace_event *a, const struct trace_event *b);
+
+/* The folder of real traces, or NULL. */
+const char *traces_folder(void);
+/* A file of it as a path good until the next call. */
+const char *traces_file(const char *name);
+
+/* ---- pickles ------------------------------------------------------------------ */
+
+struct pickler {
+	struct bytes out;
+	int protocol;
+	uint32_t memo;
+	const char *known[128]; /* texts by memo slot */
+};
+
+void pickle_begin(struct pickler *p, int protocol);
+void pickle_op(struct pickler *p, char opcode);
+void pickle_memo(struct pickler *p);
+uint32_t pickle_container(struct pickler *p, char opcode); /* and memoized: its slot */
+void pickle_get(struct pickler *p, uint32_t slot);
+void pickle_string(struct pickler *p, const char *text);
+void pickle_integer(struct pickler *p, uint64_t value);
+void pickle_pair(struct pickler *p, const char *key, uint64_t value);
+void pickle_text_pair(struct pickler *p, const char *key, const char *value);
+void pickle_frame(struct pickler *p, const char *name, const char *file, uint64_t line);
+/* A trace entry with one frame, "work (job.py:7)". */
+void pickle_entry(struct pickler *p, const char *action, uint64_t address, uint64_t size, uint64_t stream,
+		  uint64_t time_us);
+/* A segment of 2 MiB at `address`: a live block of 1024 bytes, 1000 requested, and the rest. */
+void pickle_segment(struct pickler *p, uint64_t address);
+void pickle_end(struct pickler *p);
+
+enum snapshot_shape {
+	SHAPE_PLAIN,
+	SHAPE_LATE_SEGMENTS,
+	SHAPE_BARE_LIST,
+	SHAPE_NO_EVENTS,
+	SHAPE_LEGACY,
+	SHAPE_ONE_ENTRY,
+	SHAPE_COUNT
+};
+
+/* A small snapshot of that shape; SHAPE_PLAIN has SNAPSHOT_EVENTS events on two devices. */
+struct bytes pickle_snapshot(int protocol, enum snapshot_shape shape);
+#define SNAPSHOT_EVENTS 9
+
+/* Small files of every format, shape and protocol. */
+struct sample {
+	const char *name;
+	struct bytes bytes;
+};
+
+size_t samples_make(struct sample **samples);
+void samples_free(struct sample *samples, size_t count);
+
+/* ---- allocations ---------------------------------------------------------------- */
+
+struct counting {
+	size_t live;    /* blocks */
+	size_t calls;
+	size_t fail_at; /* this call and those behind it fail; 0: none */
+};
+
+/* Counts what the readers allocate from here on. */
+void counting_start(struct counting *counting);
+void counting_stop(void);
+
+Suite *trace_suite(const char *name);
+void trace_test(Suite *suite, const char *name, const TTest *test);
+int trace_run(Suite *suite);
+
+#endif
