@@ -43,9 +43,9 @@ names_a_place(const char *text)
 static void
 read_or_refused(const struct events *events)
 {
-	ck_assert(events->result == TRACE_END || events->result == TRACE_TRUNCATED || events->result == TRACE_ERROR);
-	if (events->result != TRACE_END)
-		ck_assert_msg(names_a_place(events->error.text), "\"%s\" names no place", events->error.text);
+	MUST(events->result == TRACE_END || events->result == TRACE_TRUNCATED || events->result == TRACE_ERROR);
+	if (events->result != TRACE_END && !names_a_place(events->error.text))
+		ck_abort_msg("\"%s\" names no place", events->error.text);
 }
 
 /* What a cut file gives is the beginning of what the whole file gives. */
@@ -54,11 +54,11 @@ is_beginning(const struct events *part, const struct events *whole)
 {
 	size_t sure = part->result == TRACE_END || part->count == 0 ? part->count : part->count - 1;
 
-	ck_assert_uint_le(part->count, whole->count);
+	MUST(part->count <= whole->count);
 	for (size_t i = 0; i < sure; i++) {
-		ck_assert_int_eq(part->event[i].op, whole->event[i].op);
-		ck_assert_uint_eq(part->event[i].ptr, whole->event[i].ptr);
-		ck_assert_uint_eq(part->event[i].size, whole->event[i].size);
+		MUST(part->event[i].op == whole->event[i].op);
+		MUST(part->event[i].ptr == whole->event[i].ptr);
+		MUST(part->event[i].size == whole->event[i].size);
 	}
 }
 
@@ -78,7 +78,7 @@ cut_everywhere(const struct bytes *bytes, size_t step)
 		is_beginning(&events, &whole);
 		events_free(&events);
 		counting_stop();
-		ck_assert_uint_eq(counting.live, 0);
+		MUST(counting.live == 0);
 	}
 	events_free(&whole);
 }
@@ -169,7 +169,7 @@ read_changed(const struct bytes *source, uint64_t *random)
 	read_or_refused(&events);
 	events_free(&events);
 	counting_stop();
-	ck_assert_uint_eq(counting.live, 0);
+	MUST(counting.live == 0);
 	bytes_free(&changed);
 }
 
@@ -217,7 +217,7 @@ read_within(const struct bytes *bytes, size_t fail_at)
 			      events.error.text);
 	events_free(&events);
 	counting_stop();
-	ck_assert_uint_eq(counting.live, 0);
+	MUST(counting.live == 0);
 	return whole ? counting.calls : 0;
 }
 
@@ -255,7 +255,7 @@ START_TEST(every_allocation_of_a_rewind_may_fail)
 			ck_assert_ptr_nonnull(strstr(events.error.text, "out of memory"));
 		events_free(&events);
 		counting_stop();
-		ck_assert_uint_eq(counting.live, 0);
+		MUST(counting.live == 0);
 	}
 	ck_assert_uint_gt(n, 3);
 	bytes_free(&bytes);
@@ -274,7 +274,7 @@ START_TEST(every_allocation_of_a_writer_may_fail)
 		if (result == TRACE_OK)
 			result = trace_writer_close(writer, &error);
 		counting_stop();
-		ck_assert_uint_eq(counting.live, 0);
+		MUST(counting.live == 0);
 		if (result == TRACE_OK) {
 			ck_assert_uint_gt(n, 1);
 			break;

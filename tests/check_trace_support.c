@@ -20,7 +20,7 @@ bytes_put(struct bytes *bytes, const void *data, size_t size)
 	if (bytes->size + size > bytes->capacity) {
 		bytes->capacity = (bytes->size + size) * 2;
 		bytes->data = realloc(bytes->data, bytes->capacity);
-		ck_assert_ptr_nonnull(bytes->data);
+		MUST(bytes->data != NULL);
 	}
 	if (size > 0)
 		memcpy(bytes->data + bytes->size, data, size);
@@ -47,7 +47,7 @@ bytes_gzip(const struct bytes *plain)
 	z_stream z = { 0 };
 
 	packed.data = malloc(packed.capacity);
-	ck_assert_ptr_nonnull(packed.data);
+	MUST(packed.data != NULL);
 	ck_assert_int_eq(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
 	z.next_in = plain->data;
 	z.avail_in = (unsigned)plain->size;
@@ -79,10 +79,10 @@ file_of(const struct bytes *bytes, char *path)
 {
 	int fd = memfd_create("trace", MFD_CLOEXEC);
 
-	ck_assert_int_ge(fd, 0);
+	MUST(fd >= 0);
 	for (size_t done = 0; done < bytes->size;) {
 		ssize_t put = write(fd, bytes->data + done, bytes->size - done);
-		ck_assert_int_gt(put, 0);
+		MUST(put > 0);
 		done += (size_t)put;
 	}
 	snprintf(path, 64, "/proc/self/fd/%d", fd);
@@ -100,7 +100,7 @@ events_drain(struct events *events)
 		if (events->count == events->capacity) {
 			events->capacity = events->capacity * 2 + 16;
 			events->event = realloc(events->event, events->capacity * sizeof event);
-			ck_assert_ptr_nonnull(events->event);
+			MUST(events->event != NULL);
 		}
 		events->event[events->count++] = event;
 	}
@@ -112,7 +112,7 @@ events_of_file(const char *path)
 	struct events events = { 0 };
 
 	events.opened = events.result = trace_open(path, NULL, &events.reader, &events.error);
-	ck_assert((events.opened == TRACE_OK) == (events.reader != NULL));
+	MUST((events.opened == TRACE_OK) == (events.reader != NULL));
 	if (events.opened == TRACE_OK)
 		events_drain(&events);
 	return events;
@@ -542,7 +542,7 @@ static void
 add_sample(struct sample **samples, size_t *count, const char *name, struct bytes bytes)
 {
 	*samples = realloc(*samples, (*count + 1) * sizeof **samples);
-	ck_assert_ptr_nonnull(*samples);
+	MUST(*samples != NULL);
 	(*samples)[(*count)++] = (struct sample){ name, bytes };
 }
 

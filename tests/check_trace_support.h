@@ -11,6 +11,13 @@
 
 #include "tools/trace/trace.h"
 
+/* An assertion that costs nothing when it holds: Check's own write to a file each time. */
+#define MUST(condition)                                         \
+	do {                                                    \
+		if (!(condition))                               \
+			ck_abort_msg("not so: %s", #condition); \
+	} while (0)
+
 struct bytes {
 	uint8_t *data;
 	size_t size, capacity;

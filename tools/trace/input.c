@@ -21,7 +21,7 @@
 #include "tools/trace/inflate.h"
 #include "tools/trace/memory.h"
 
-#define FIRST_CAPACITY (256 * 1024)
+#define FIRST_CAPACITY (64 * 1024)
 #define CAPACITY_LIMIT (64 * 1024 * 1024)
 #define PATH_SHOWN 200
 

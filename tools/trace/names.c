@@ -12,7 +12,7 @@
 
 #include "tools/trace/memory.h"
 
-#define CHUNK_SIZE (64 * 1024 - 64)
+#define CHUNK_SIZE (16 * 1024 - 64)
 
 struct trace_names_chunk {
 	struct trace_names_chunk *next;

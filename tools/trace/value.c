@@ -9,7 +9,7 @@
 
 #include "tools/trace/memory.h"
 
-#define CHUNK_OBJECTS 2000
+#define CHUNK_OBJECTS 500
 #define HELD_LIMIT ((uint64_t)1 << 28) /* 4 GiB of values: no snapshot, but a bomb */
 
 struct pickle_chunk {
