@@ -43,7 +43,8 @@ names_a_place(const char *text)
 static void
 read_or_refused(const struct events *events)
 {
-	MUST(events->result == TRACE_END || events->result == TRACE_TRUNCATED || events->result == TRACE_ERROR);
+	MUST(events->result == TRACE_END || events->result == TRACE_TRUNCATED ||
+	     events->result == TRACE_ERROR);
 	if (events->result != TRACE_END && !names_a_place(events->error.text))
 		ck_abort_msg("\"%s\" names no place", events->error.text);
 }
@@ -97,7 +98,7 @@ END_TEST
 /* A pickle has one end, and every byte before it is needed. */
 START_TEST(a_cut_pickle_is_never_taken_for_a_whole_one)
 {
-	struct bytes bytes = pickle_snapshot(4, SHAPE_PLAIN);
+	struct bytes bytes = make_snapshot(4, SHAPE_PLAIN);
 
 	for (size_t size = 2; size < bytes.size; size++) {
 		struct bytes part = { .data = bytes.data, .size = size };
@@ -127,7 +128,8 @@ END_TEST
 static void
 change(struct bytes *bytes, uint64_t *random)
 {
-	static const uint8_t interesting[] = "\x80.(}]eausthqjrX\x8c\x8aKMJG\x94\x95\x85\x86\x87\xff\x00\x7f,\"\n\r0x9";
+	static const uint8_t interesting[] =
+		"\x80.(}]eausthqjrX\x8c\x8aKMJG\x94\x95\x85\x86\x87\xff\x00\x7f,\"\n\r0x9";
 	size_t changes = 1 + next_random(random) % 4;
 
 	while (changes-- > 0) {
@@ -213,8 +215,8 @@ read_within(const struct bytes *bytes, size_t fail_at)
 	events = events_of(bytes);
 	whole = events.result == TRACE_END;
 	if (!whole)
-		ck_assert_msg(strstr(events.error.text, "out of memory") != NULL, "allocation %zu: \"%s\"", fail_at,
-			      events.error.text);
+		ck_assert_msg(strstr(events.error.text, "out of memory") != NULL, "allocation %zu: \"%s\"",
+			      fail_at, events.error.text);
 	events_free(&events);
 	counting_stop();
 	MUST(counting.live == 0);
@@ -238,7 +240,7 @@ END_TEST
 
 START_TEST(every_allocation_of_a_rewind_may_fail)
 {
-	struct bytes bytes = pickle_snapshot(4, SHAPE_PLAIN);
+	struct bytes bytes = make_snapshot(4, SHAPE_PLAIN);
 	size_t n = 0;
 	bool whole = false;
 

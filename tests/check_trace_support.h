@@ -66,22 +66,30 @@ struct pickler {
 	const char *known[128]; /* texts by memo slot */
 };
 
-void pickle_begin(struct pickler *p, int protocol);
-void pickle_op(struct pickler *p, char opcode);
-void pickle_memo(struct pickler *p);
-uint32_t pickle_container(struct pickler *p, char opcode); /* and memoized: its slot */
-void pickle_get(struct pickler *p, uint32_t slot);
-void pickle_string(struct pickler *p, const char *text);
-void pickle_integer(struct pickler *p, uint64_t value);
-void pickle_pair(struct pickler *p, const char *key, uint64_t value);
-void pickle_text_pair(struct pickler *p, const char *key, const char *value);
-void pickle_frame(struct pickler *p, const char *name, const char *file, uint64_t line);
+void make_begin(struct pickler *p, int protocol);
+void make_op(struct pickler *p, char opcode);
+void make_memo(struct pickler *p);
+uint32_t make_container(struct pickler *p, char opcode); /* and memoized: its slot */
+void make_get(struct pickler *p, uint32_t slot);
+void make_string(struct pickler *p, const char *text);
+void make_integer(struct pickler *p, uint64_t value);
+void make_pair(struct pickler *p, const char *key, uint64_t value);
+void make_text_pair(struct pickler *p, const char *key, const char *value);
+void make_frame(struct pickler *p, const char *name, const char *file, uint64_t line);
 /* A trace entry with one frame, "work (job.py:7)". */
-void pickle_entry(struct pickler *p, const char *action, uint64_t address, uint64_t size, uint64_t stream,
-		  uint64_t time_us);
+void make_entry(struct pickler *p, const char *action, uint64_t address, uint64_t size, uint64_t stream,
+		uint64_t time_us);
 /* A segment of 2 MiB at `address`: a live block of 1024 bytes, 1000 requested, and the rest. */
-void pickle_segment(struct pickler *p, uint64_t address);
-void pickle_end(struct pickler *p);
+void make_segment(struct pickler *p, uint64_t address);
+void make_end(struct pickler *p);
+
+/* A snapshot whose one device's trace is what is added between the two. */
+void make_begin_trace(struct pickler *p);
+struct bytes make_end_trace(struct pickler *p);
+
+/* The pickle must be refused with a message that has `what` in it, and a place.  It is
+ * freed. */
+void make_refused(struct bytes bytes, const char *what);
 
 enum snapshot_shape {
 	SHAPE_PLAIN,
@@ -94,7 +102,7 @@ enum snapshot_shape {
 };
 
 /* A small snapshot of that shape; SHAPE_PLAIN has SNAPSHOT_EVENTS events on two devices. */
-struct bytes pickle_snapshot(int protocol, enum snapshot_shape shape);
+struct bytes make_snapshot(int protocol, enum snapshot_shape shape);
 #define SNAPSHOT_EVENTS 9
 
 /* Small files of every format, shape and protocol. */
@@ -109,7 +117,7 @@ void samples_free(struct sample *samples, size_t count);
 /* ---- allocations ---------------------------------------------------------------- */
 
 struct counting {
-	size_t live;    /* blocks */
+	size_t live; /* blocks */
 	size_t calls;
 	size_t fail_at; /* this call and those behind it fail; 0: none */
 };

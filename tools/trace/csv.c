@@ -32,7 +32,8 @@ find_end(struct csv *csv, size_t *length)
 		const uint8_t *newline = memchr(from, '\n', left);
 		size_t span = newline != NULL ? (size_t)(newline - from) : left;
 
-		for (quote = from; (quote = memchr(quote, '"', span - (size_t)(quote - from))) != NULL; quote++)
+		for (quote = from; (quote = memchr(quote, '"', span - (size_t)(quote - from))) != NULL;
+		     quote++)
 			quoted = !quoted;
 		scanned += span;
 		if (newline != NULL) {
@@ -43,7 +44,8 @@ find_end(struct csv *csv, size_t *length)
 			scanned++;
 		}
 		if (scanned > RECORD_LIMIT)
-			return trace_fail_line(csv->reader, csv->line, "a line of more than %zu bytes", RECORD_LIMIT);
+			return trace_fail_line(csv->reader, csv->line, "a line of more than %zu bytes",
+					       RECORD_LIMIT);
 		if (newline == NULL && !trace_input_more(in))
 			break;
 	}
@@ -79,8 +81,8 @@ csv_record(struct csv *csv)
 static enum trace_result
 fail(struct csv *csv, const char *text)
 {
-	return csv->cut ? trace_truncated_line(csv->reader, csv->line) :
-			  trace_fail_line(csv->reader, csv->line, "%s", text);
+	return csv->cut ? trace_truncated_line(csv->reader, csv->line)
+			: trace_fail_line(csv->reader, csv->line, "%s", text);
 }
 
 /* A quoted field: doubled quotes become one, in place. */
@@ -113,7 +115,8 @@ csv_field(struct csv *csv, const char *column, struct csv_field *field)
 	if (!csv->more && csv->cut)
 		return trace_truncated_line(csv->reader, csv->line);
 	if (!csv->more)
-		return trace_fail_line(csv->reader, csv->line, "expected column %s, got the end of the line", column);
+		return trace_fail_line(csv->reader, csv->line, "expected column %s, got the end of the line",
+				       column);
 	if (at < csv->end && *at == '"') {
 		enum trace_result result = quoted_field(csv, field);
 		if (result != TRACE_OK)
@@ -137,7 +140,8 @@ show(const struct csv_field *field, char shown[64])
 	size_t length = field->length < 40 ? field->length : 40;
 
 	for (size_t i = 0; i < length; i++)
-		shown[i] = (unsigned char)field->text[i] < 0x20 || field->text[i] == 0x7f ? '?' : field->text[i];
+		shown[i] =
+			(unsigned char)field->text[i] < 0x20 || field->text[i] == 0x7f ? '?' : field->text[i];
 	strcpy(shown + length, length < field->length ? "..." : "");
 }
 

@@ -12,12 +12,12 @@
 
 struct csv {
 	struct trace_reader *reader;
-	uint64_t line;      /* where the present record begins, from 1 */
+	uint64_t line; /* where the present record begins, from 1 */
 	uint64_t next_line;
-	char *pos, *end;    /* what is left of the record */
-	bool more;          /* a field follows, perhaps an empty one */
-	bool cut;           /* the input ended without a newline: a record that does not
-			     * parse is a truncated one */
+	char *pos, *end; /* what is left of the record */
+	bool more;       /* a field follows, perhaps an empty one */
+	bool cut;        /* the input ended without a newline: a record that does not
+			  * parse is a truncated one */
 };
 
 struct csv_field {
@@ -43,7 +43,8 @@ enum trace_result csv_header(struct csv *csv, const char *const *columns, size_t
 bool csv_probe(const uint8_t *data, size_t size, const char *const *columns);
 
 /* "PATH:LINE: expected WHAT in COLUMN, got ..." */
-enum trace_result csv_expected(struct csv *csv, const char *what, const char *column, const struct csv_field *got);
+enum trace_result csv_expected(struct csv *csv, const char *what, const char *column,
+			       const struct csv_field *got);
 
 /* Decimal, or hexadecimal behind 0x; false: anything else, or above 2^64 - 1. */
 bool csv_number(const char *text, size_t length, uint64_t *number);

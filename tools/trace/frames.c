@@ -18,7 +18,7 @@ enum frame_class {
 	FRAME_UNKNOWN,   /* nothing to show */
 	FRAME_MACHINERY, /* named, but the allocator's own */
 	FRAME_NATIVE,
-	FRAME_TORCH,     /* Python inside of torch */
+	FRAME_TORCH, /* Python inside of torch */
 	FRAME_USER,
 };
 
@@ -61,11 +61,13 @@ is_python(const char *file)
 static bool
 is_machinery(const char *name)
 {
-	static const char *const prefixes[] = { "torch::", "c10::", "at::", "std::", "operator new", "cudaMalloc" };
+	static const char *const prefixes[] = { "torch::", "c10::",        "at::",
+						"std::",   "operator new", "cudaMalloc" };
 	size_t end = strcspn(name, "(");
 
 	for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
-		for (const char *at = name; (at = strstr(at, prefixes[i])) != NULL && (size_t)(at - name) < end; at++)
+		for (const char *at = name;
+		     (at = strstr(at, prefixes[i])) != NULL && (size_t)(at - name) < end; at++)
 			if (at == name || at[-1] == ' ')
 				return true;
 	return false;
@@ -167,8 +169,8 @@ name_frame(struct snapshot_reader *sr, const struct pickle_object *frame, trace_
 
 /* The best frame of a list, the first of its class. */
 static bool
-choose_frame(struct snapshot_reader *sr, const struct snapshot_fields *fields, const struct pickle_object *list,
-	     const struct pickle_object **best)
+choose_frame(struct snapshot_reader *sr, const struct snapshot_fields *fields,
+	     const struct pickle_object *list, const struct pickle_object **best)
 {
 	*best = NULL;
 	for (uint32_t i = 0; i < list->count; i++) {
@@ -187,15 +189,16 @@ choose_frame(struct snapshot_reader *sr, const struct snapshot_fields *fields, c
 }
 
 bool
-snapshot_holder(struct snapshot_reader *sr, const struct snapshot_fields *fields, const struct pickle_value *frames,
-		trace_name *holder)
+snapshot_holder(struct snapshot_reader *sr, const struct snapshot_fields *fields,
+		const struct pickle_value *frames, trace_name *holder)
 {
 	const struct pickle_object *best;
 
 	*holder = 0;
 	if (frames == NULL || frames->type == PICKLE_NONE)
 		return true;
-	if (frames->type == PICKLE_TAKEN || (frames->type == PICKLE_LIST && frames->object->use == USE_HOLDER)) {
+	if (frames->type == PICKLE_TAKEN ||
+	    (frames->type == PICKLE_LIST && frames->object->use == USE_HOLDER)) {
 		*holder = frames->type == PICKLE_TAKEN ? (trace_name)frames->number : frames->object->word[0];
 		return true;
 	}

@@ -111,7 +111,8 @@ refill(struct trace_inflate *inf, struct trace_input *in)
 		got = trace_input_raw(in, inf->raw, sizeof inf->raw);
 		if (got == 0 && inf->inside) {
 			in->state = TRACE_TRUNCATED;
-			trace_fail(in->failure, in->path, "the gzip file ends in the middle, after %llu bytes",
+			trace_fail(in->failure, in->path,
+				   "the gzip file ends in the middle, after %llu bytes",
 				   (unsigned long long)in->offset);
 		}
 		if (got <= 0)

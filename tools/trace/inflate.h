@@ -15,7 +15,8 @@ void trace_inflate_reset(struct trace_inflate *inflate);
 
 /* At most `size` unpacked bytes; 0 or -1 with the reason in input->state, where
  * TRACE_OK is the regular end. */
-ssize_t trace_inflate_read(struct trace_inflate *inflate, struct trace_input *input, uint8_t *data, size_t size);
+ssize_t trace_inflate_read(struct trace_inflate *inflate, struct trace_input *input, uint8_t *data,
+			   size_t size);
 
 /* Packed bytes read from the file and not unpacked yet. */
 uint64_t trace_inflate_waiting(const struct trace_inflate *inflate);

@@ -264,7 +264,8 @@ trace_input_more(struct trace_input *in)
 		return false;
 	room = in->buffer + (in->end - in->buffer);
 	if (in->inflate != NULL)
-		got = trace_inflate_read(in->inflate, in, room, in->capacity - (size_t)(in->end - in->buffer));
+		got = trace_inflate_read(in->inflate, in, room,
+					 in->capacity - (size_t)(in->end - in->buffer));
 	else
 		got = trace_input_raw(in, room, in->capacity - (size_t)(in->end - in->buffer));
 	if (got > 0)
@@ -286,7 +287,8 @@ trace_input_wait(struct trace_input *in, size_t count)
 double
 trace_input_progress(const struct trace_input *in)
 {
-	uint64_t waiting = in->inflate != NULL ? trace_inflate_waiting(in->inflate) : (uint64_t)(in->end - in->pos);
+	uint64_t waiting =
+		in->inflate != NULL ? trace_inflate_waiting(in->inflate) : (uint64_t)(in->end - in->pos);
 
 	if (in->size == 0 || in->offset - waiting >= in->size)
 		return 1.0;

@@ -11,18 +11,18 @@
 #include "tools/trace/trace.h"
 
 struct trace_input {
-	const uint8_t *pos, *end;   /* read and not consumed */
+	const uint8_t *pos, *end; /* read and not consumed */
 	uint8_t *buffer;
 	size_t capacity;
-	uint64_t base;              /* offset of `buffer` in the unpacked bytes */
-	enum trace_result state;    /* TRACE_OK: there may be more behind `end` */
+	uint64_t base;           /* offset of `buffer` in the unpacked bytes */
+	enum trace_result state; /* TRACE_OK: there may be more behind `end` */
 
 	int fd;
-	uint64_t start, size;       /* the file's own bytes: first and number */
-	uint64_t offset;            /* read so far */
+	uint64_t start, size;          /* the file's own bytes: first and number */
+	uint64_t offset;               /* read so far */
 	struct trace_inflate *inflate; /* NULL: not gzipped */
 
-	const char *path;           /* for messages */
+	const char *path;            /* for messages */
 	struct trace_error *failure; /* of whoever owns this */
 };
 

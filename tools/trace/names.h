@@ -17,10 +17,10 @@ struct trace_text {
 struct trace_names {
 	struct trace_text *text; /* [0] is "" */
 	size_t count, capacity;
-	uint32_t *slot;          /* open addressing, 0: empty */
+	uint32_t *slot; /* open addressing, 0: empty */
 	size_t slot_count;
 	struct trace_names_chunk *chunk;
-	uint64_t seed;           /* keeps a crafted file from choosing collisions */
+	uint64_t seed; /* keeps a crafted file from choosing collisions */
 };
 
 /* false: no memory. */

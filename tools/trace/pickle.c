@@ -1,110 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pickle machine: a stack, marks, a memo, and one function an opcode.  No function
- * recurses, and every one takes time in proportion to the bytes it consumes.
+ * The pickle machine: its opcodes, one function each, and the loop that runs them.
+ * What they do to the stack, the memo and containers is in stack.c.
  */
 #include "tools/trace/pickle.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "tools/trace/memory.h"
+#include "tools/trace/stack.h"
 
-#define DEPTH_LIMIT ((size_t)1 << 25)
 #define MARK_LIMIT 4096 /* nesting; a snapshot has a dozen */
 #define TEXT_LIMIT ((uint32_t)16 << 20)
-
-enum pickle_flow
-pickle_refuse(struct pickle_vm *vm, const char *format, ...)
-{
-	char text[400];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	trace_fail_byte(vm->reader, vm->at, "%s", text);
-	return PICKLE_FAILED;
-}
-
-static enum pickle_flow
-no_memory(struct pickle_vm *vm)
-{
-	trace_no_memory(vm->reader);
-	return PICKLE_FAILED;
-}
-
-/* ---- the stack -------------------------------------------------------------- */
-
-static enum pickle_flow
-push(struct pickle_vm *vm, struct pickle_value value)
-{
-	if (vm->depth == vm->stack_capacity) {
-		if (vm->depth >= DEPTH_LIMIT)
-			return pickle_refuse(vm, "more than %zu values at once", DEPTH_LIMIT);
-		if (!trace_reserve((void **)&vm->stack, &vm->stack_capacity, vm->depth + 1, sizeof *vm->stack))
-			return no_memory(vm);
-	}
-	vm->stack[vm->depth++] = value;
-	return PICKLE_GO;
-}
-
-static enum pickle_flow
-push_number(struct pickle_vm *vm, enum pickle_type type, uint64_t number, bool negative)
-{
-	return push(vm, (struct pickle_value){ .type = (uint8_t)type, .negative = negative, .number = number });
-}
-
-static enum pickle_flow
-push_object(struct pickle_vm *vm, enum pickle_type type, struct pickle_object **made)
-{
-	struct pickle_object *object = pickle_object_new(&vm->store, type, vm->at);
-
-	if (object == NULL)
-		return no_memory(vm);
-	if (made != NULL)
-		*made = object;
-	return push(vm, (struct pickle_value){ .type = (uint8_t)type, .object = object });
-}
-
-static enum pickle_flow
-append(struct pickle_vm *vm, struct pickle_object *object, size_t first, size_t count)
-{
-	if (count == 0 || pickle_object_append(&vm->store, object, vm->stack + first, count))
-		return PICKLE_GO;
-	return pickle_refuse(vm, "out of memory with %" PRIu64 " values held", vm->store.held);
-}
-
-/* Where the topmost group begins; `below` values must be under it. */
-static bool
-pop_mark(struct pickle_vm *vm, size_t below, size_t *first)
-{
-	size_t bottom;
-
-	if (vm->mark_count == 0) {
-		pickle_refuse(vm, "a group without MARK");
-		return false;
-	}
-	*first = vm->mark[--vm->mark_count];
-	bottom = vm->mark_count > 0 ? vm->mark[vm->mark_count - 1] : 0;
-	if (*first >= bottom + below)
-		return true;
-	pickle_refuse(vm, "a group with nothing to go into");
-	return false;
-}
-
-/* `count` values above the last MARK. */
-static enum pickle_flow
-need(struct pickle_vm *vm, size_t count)
-{
-	size_t bottom = vm->mark_count > 0 ? vm->mark[vm->mark_count - 1] : 0;
-
-	if (vm->depth - bottom < count)
-		return pickle_refuse(vm, "the stack holds %zu values, expected %zu", vm->depth - bottom, count);
-	return PICKLE_GO;
-}
 
 static uint64_t
 little(const uint8_t *bytes, size_t count)
@@ -150,124 +58,67 @@ op_mark(struct pickle_vm *vm, const uint8_t *arg)
 	if (vm->mark_count >= MARK_LIMIT)
 		return pickle_refuse(vm, "nested more than %d deep", MARK_LIMIT);
 	if (!trace_reserve((void **)&vm->mark, &vm->mark_capacity, vm->mark_count + 1, sizeof *vm->mark))
-		return no_memory(vm);
+		return pickle_no_memory(vm);
 	vm->mark[vm->mark_count++] = vm->depth;
 	return PICKLE_GO;
-}
-
-static bool
-is_container(const struct pickle_value *value)
-{
-	return value->type == PICKLE_LIST || value->type == PICKLE_DICT || value->type == PICKLE_TUPLE;
-}
-
-/* Writers number memo slots from 0; gaps come from those that leave some out. */
-static enum pickle_flow
-put(struct pickle_vm *vm, size_t slot)
-{
-	struct pickle_value value;
-
-	if (need(vm, 1) != PICKLE_GO)
-		return PICKLE_FAILED;
-	if (slot >= 2 * vm->memo_used + 4096)
-		return pickle_refuse(vm, "memo slot %zu when %zu are in use", slot, vm->memo_used);
-	if (!trace_reserve((void **)&vm->memo, &vm->memo_capacity, slot + 1, sizeof *vm->memo))
-		return no_memory(vm);
-	if (slot >= vm->memo_count) {
-		memset(vm->memo + vm->memo_count, 0, (slot + 1 - vm->memo_count) * sizeof *vm->memo);
-		vm->memo_count = slot + 1;
-	}
-	vm->memo_used++;
-	value = vm->stack[vm->depth - 1];
-	if (is_container(&value)) {
-		value.object->shared |= value.object->memo != PICKLE_NO_MEMO;
-		value.object->memo = (uint32_t)slot;
-	}
-	value.negative = value.type != PICKLE_TAKEN && value.negative;
-	vm->memo[slot] = value;
-	return PICKLE_GO;
-}
-
-static enum pickle_flow
-get(struct pickle_vm *vm, size_t slot)
-{
-	if (slot >= vm->memo_count || vm->memo[slot].type == PICKLE_UNSET)
-		return pickle_refuse(vm, "memo slot %zu holds nothing", slot);
-	if (is_container(&vm->memo[slot]))
-		vm->memo[slot].object->shared = true;
-	return push(vm, vm->memo[slot]);
 }
 
 static enum pickle_flow
 op_memoize(struct pickle_vm *vm, const uint8_t *arg)
 {
 	(void)arg;
-	return put(vm, vm->memo_count);
+	return pickle_put(vm, vm->memo_count);
 }
 
 static enum pickle_flow
 op_put1(struct pickle_vm *vm, const uint8_t *arg)
 {
-	return put(vm, *arg);
+	return pickle_put(vm, *arg);
 }
 
 static enum pickle_flow
 op_put4(struct pickle_vm *vm, const uint8_t *arg)
 {
-	return put(vm, little(arg, 4));
+	return pickle_put(vm, little(arg, 4));
 }
 
 static enum pickle_flow
 op_get1(struct pickle_vm *vm, const uint8_t *arg)
 {
-	return get(vm, *arg);
+	return pickle_get(vm, *arg);
 }
 
 static enum pickle_flow
 op_get4(struct pickle_vm *vm, const uint8_t *arg)
 {
-	return get(vm, little(arg, 4));
+	return pickle_get(vm, little(arg, 4));
 }
 
 static enum pickle_flow
 op_empty_dict(struct pickle_vm *vm, const uint8_t *arg)
 {
 	(void)arg;
-	return push_object(vm, PICKLE_DICT, NULL);
+	return pickle_push_object(vm, PICKLE_DICT);
 }
 
 static enum pickle_flow
 op_empty_list(struct pickle_vm *vm, const uint8_t *arg)
 {
 	(void)arg;
-	return push_object(vm, PICKLE_LIST, NULL);
-}
-
-/* The topmost values from `first` on become one tuple. */
-static enum pickle_flow
-tuple(struct pickle_vm *vm, size_t first)
-{
-	struct pickle_object *made = pickle_object_new(&vm->store, PICKLE_TUPLE, vm->at);
-
-	if (made == NULL)
-		return no_memory(vm);
-	if (append(vm, made, first, vm->depth - first) != PICKLE_GO)
-		return PICKLE_FAILED;
-	vm->depth = first;
-	return push(vm, (struct pickle_value){ .type = PICKLE_TUPLE, .object = made });
+	return pickle_push_object(vm, PICKLE_LIST);
 }
 
 static enum pickle_flow
 short_tuple(struct pickle_vm *vm, size_t count)
 {
-	return need(vm, count) == PICKLE_GO ? tuple(vm, vm->depth - count) : PICKLE_FAILED;
+	return pickle_need(vm, count) == PICKLE_GO ? pickle_tuple(vm, vm->depth - count) : PICKLE_FAILED;
 }
 
 static enum pickle_flow
 op_empty_tuple(struct pickle_vm *vm, const uint8_t *arg)
 {
 	(void)arg;
-	return tuple(vm, vm->depth);
+	return pickle_tuple(vm, vm->depth);
 }
 
 static enum pickle_flow
@@ -276,7 +127,7 @@ op_tuple(struct pickle_vm *vm, const uint8_t *arg)
 	size_t first;
 
 	(void)arg;
-	return pop_mark(vm, 0, &first) ? tuple(vm, first) : PICKLE_FAILED;
+	return pickle_pop_mark(vm, 0, &first) ? pickle_tuple(vm, first) : PICKLE_FAILED;
 }
 
 static enum pickle_flow
@@ -300,41 +151,11 @@ op_tuple3(struct pickle_vm *vm, const uint8_t *arg)
 	return short_tuple(vm, 3);
 }
 
-/* The container that takes the values from `first` on, or NULL. */
-static struct pickle_object *
-owner(struct pickle_vm *vm, size_t first, enum pickle_type type)
-{
-	struct pickle_value *value = &vm->stack[first - 1];
-
-	if (value->type != type)
-		pickle_refuse(vm, "values for a container, but there is no %s", type == PICKLE_DICT ? "dict" : "list");
-	else if (value->object->use != 0)
-		pickle_refuse(vm, "a %s changes after it was used", type == PICKLE_DICT ? "dict" : "list");
-	else
-		return value->object;
-	return NULL;
-}
-
-static enum pickle_flow
-set_items(struct pickle_vm *vm, size_t first)
-{
-	struct pickle_object *dict = owner(vm, first, PICKLE_DICT);
-
-	if (dict == NULL)
-		return PICKLE_FAILED;
-	if ((vm->depth - first) % 2 != 0)
-		return pickle_refuse(vm, "a key without a value");
-	if (append(vm, dict, first, vm->depth - first) != PICKLE_GO)
-		return PICKLE_FAILED;
-	vm->depth = first;
-	return vm->user.dict_filled(vm->user.context, vm, first - 1);
-}
-
 static enum pickle_flow
 op_setitem(struct pickle_vm *vm, const uint8_t *arg)
 {
 	(void)arg;
-	return need(vm, 3) == PICKLE_GO ? set_items(vm, vm->depth - 2) : PICKLE_FAILED;
+	return pickle_need(vm, 3) == PICKLE_GO ? pickle_set_items(vm, vm->depth - 2) : PICKLE_FAILED;
 }
 
 static enum pickle_flow
@@ -343,49 +164,14 @@ op_setitems(struct pickle_vm *vm, const uint8_t *arg)
 	size_t first;
 
 	(void)arg;
-	return pop_mark(vm, 1, &first) ? set_items(vm, first) : PICKLE_FAILED;
-}
-
-static enum pickle_flow
-append_on(struct pickle_vm *vm)
-{
-	while (vm->append_next < vm->depth) {
-		size_t at = vm->append_next++;
-		enum pickle_flow flow = vm->user.item(vm->user.context, vm, vm->append_first - 1, at);
-		if (flow != PICKLE_GO)
-			return flow;
-	}
-	vm->depth = vm->append_first;
-	vm->appending = false;
-	return PICKLE_GO;
-}
-
-static enum pickle_flow
-append_items(struct pickle_vm *vm, size_t first)
-{
-	enum pickle_flow flow;
-	struct pickle_object *list;
-
-	if (vm->stack[first - 1].type != PICKLE_LIST)
-		return pickle_refuse(vm, "values for a container, but there is no list");
-	flow = vm->user.list_taken(vm->user.context, vm, first - 1);
-	if (flow == PICKLE_PAUSE) {
-		vm->append_first = vm->append_next = first;
-		vm->appending = true;
-		return append_on(vm);
-	}
-	list = flow == PICKLE_GO ? owner(vm, first, PICKLE_LIST) : NULL;
-	if (list == NULL || append(vm, list, first, vm->depth - first) != PICKLE_GO)
-		return PICKLE_FAILED;
-	vm->depth = first;
-	return PICKLE_GO;
+	return pickle_pop_mark(vm, 1, &first) ? pickle_set_items(vm, first) : PICKLE_FAILED;
 }
 
 static enum pickle_flow
 op_append(struct pickle_vm *vm, const uint8_t *arg)
 {
 	(void)arg;
-	return need(vm, 2) == PICKLE_GO ? append_items(vm, vm->depth - 1) : PICKLE_FAILED;
+	return pickle_need(vm, 2) == PICKLE_GO ? pickle_append_items(vm, vm->depth - 1) : PICKLE_FAILED;
 }
 
 static enum pickle_flow
@@ -394,7 +180,7 @@ op_appends(struct pickle_vm *vm, const uint8_t *arg)
 	size_t first;
 
 	(void)arg;
-	return pop_mark(vm, 1, &first) ? append_items(vm, first) : PICKLE_FAILED;
+	return pickle_pop_mark(vm, 1, &first) ? pickle_append_items(vm, first) : PICKLE_FAILED;
 }
 
 static enum pickle_flow
@@ -404,13 +190,14 @@ text(struct pickle_vm *vm, uint32_t length)
 	trace_name name;
 
 	if (length > TEXT_LIMIT)
-		return pickle_refuse(vm, "a text of %" PRIu32 " bytes, expected at most %" PRIu32, length, TEXT_LIMIT);
+		return pickle_refuse(vm, "a text of %" PRIu32 " bytes, expected at most %" PRIu32, length,
+				     TEXT_LIMIT);
 	if (!trace_input_have(in, length))
 		return PICKLE_CUT;
 	if (!trace_names_add(&vm->reader->names, (const char *)in->pos, length, &name))
-		return no_memory(vm);
+		return pickle_no_memory(vm);
 	in->pos += length;
-	return push(vm, (struct pickle_value){ .type = PICKLE_TEXT, .name = name });
+	return pickle_push(vm, (struct pickle_value){ .type = PICKLE_TEXT, .name = name });
 }
 
 static enum pickle_flow
@@ -430,19 +217,19 @@ op_int4(struct pickle_vm *vm, const uint8_t *arg)
 {
 	int32_t value = (int32_t)little(arg, 4);
 
-	return push_number(vm, PICKLE_INT, (uint64_t)(int64_t)value, value < 0);
+	return pickle_push_number(vm, PICKLE_INT, (uint64_t)(int64_t)value, value < 0);
 }
 
 static enum pickle_flow
 op_int1(struct pickle_vm *vm, const uint8_t *arg)
 {
-	return push_number(vm, PICKLE_INT, *arg, false);
+	return pickle_push_number(vm, PICKLE_INT, *arg, false);
 }
 
 static enum pickle_flow
 op_int2(struct pickle_vm *vm, const uint8_t *arg)
 {
-	return push_number(vm, PICKLE_INT, little(arg, 2), false);
+	return pickle_push_number(vm, PICKLE_INT, little(arg, 2), false);
 }
 
 /* Two's complement of `count` bytes.  2^64 - 1 takes nine, the last one 0. */
@@ -463,11 +250,11 @@ op_long1(struct pickle_vm *vm, const uint8_t *arg)
 	while (count > 8 && bytes[count - 1] == (negative ? 0xff : 0))
 		count--;
 	if (count > 8 || (count == 8 && negative && bytes[7] < 0x80))
-		return push_number(vm, PICKLE_HUGE, 0, negative);
+		return pickle_push_number(vm, PICKLE_HUGE, 0, negative);
 	value = little(bytes, count);
 	if (negative && count < 8)
 		value |= ~(uint64_t)0 << 8 * count;
-	return push_number(vm, PICKLE_INT, value, negative);
+	return pickle_push_number(vm, PICKLE_INT, value, negative);
 }
 
 static enum pickle_flow
@@ -479,28 +266,28 @@ op_float(struct pickle_vm *vm, const uint8_t *arg)
 	for (int i = 0; i < 8; i++)
 		bits = bits << 8 | arg[i];
 	memcpy(&value.real, &bits, sizeof bits);
-	return push(vm, value);
+	return pickle_push(vm, value);
 }
 
 static enum pickle_flow
 op_true(struct pickle_vm *vm, const uint8_t *arg)
 {
 	(void)arg;
-	return push_number(vm, PICKLE_BOOL, 1, false);
+	return pickle_push_number(vm, PICKLE_BOOL, 1, false);
 }
 
 static enum pickle_flow
 op_false(struct pickle_vm *vm, const uint8_t *arg)
 {
 	(void)arg;
-	return push_number(vm, PICKLE_BOOL, 0, false);
+	return pickle_push_number(vm, PICKLE_BOOL, 0, false);
 }
 
 static enum pickle_flow
 op_none(struct pickle_vm *vm, const uint8_t *arg)
 {
 	(void)arg;
-	return push_number(vm, PICKLE_NONE, 0, false);
+	return pickle_push_number(vm, PICKLE_NONE, 0, false);
 }
 
 /* Every opcode there is; those without a function are refused. */
@@ -584,14 +371,15 @@ refuse_opcode(struct pickle_vm *vm, uint8_t code)
 {
 	if (opcodes[code].name == NULL)
 		return pickle_refuse(vm, "0x%02x is no pickle opcode", code);
-	return pickle_refuse(vm, "opcode %s refused: a memory snapshot holds only plain data", opcodes[code].name);
+	return pickle_refuse(vm, "opcode %s refused: a memory snapshot holds only plain data",
+			     opcodes[code].name);
 }
 
 enum pickle_flow
 pickle_run(struct pickle_vm *vm)
 {
 	struct trace_input *in = &vm->reader->input;
-	enum pickle_flow flow = vm->appending ? append_on(vm) : PICKLE_GO;
+	enum pickle_flow flow = vm->appending ? pickle_append_on(vm) : PICKLE_GO;
 
 	while (flow == PICKLE_GO) {
 		const struct opcode *op;
@@ -610,20 +398,6 @@ pickle_run(struct pickle_vm *vm)
 		flow = op->run(vm, arg);
 	}
 	return flow;
-}
-
-void
-pickle_take(struct pickle_vm *vm, struct pickle_object *object, uint8_t use, uint32_t number)
-{
-	pickle_object_clear(&vm->store, object);
-	object->use = use;
-	object->word[0] = number;
-	if (object->shared)
-		return;
-	if (object->memo != PICKLE_NO_MEMO && is_container(&vm->memo[object->memo]) &&
-	    vm->memo[object->memo].object == object)
-		vm->memo[object->memo] = (struct pickle_value){ .type = PICKLE_TAKEN, .number = number };
-	pickle_object_drop(&vm->store, object);
 }
 
 void

@@ -42,7 +42,7 @@ struct pickle_vm {
 	struct pickle_value *memo;
 	size_t memo_count, memo_capacity, memo_used;
 	struct pickle_store store;
-	uint64_t at;  /* offset of the present opcode */
+	uint64_t at; /* offset of the present opcode */
 	/* Items on their way to user.item() */
 	bool appending;
 	size_t append_next, append_first;
@@ -56,7 +56,8 @@ void pickle_reset(struct pickle_vm *vm);
 void pickle_fini(struct pickle_vm *vm);
 
 /* Refuses at the present opcode. */
-enum pickle_flow pickle_refuse(struct pickle_vm *vm, const char *format, ...) __attribute__((format(printf, 2, 3)));
+enum pickle_flow pickle_refuse(struct pickle_vm *vm, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* The user has understood `object` and will keep `number` of it (a PICKLE_TAKEN value):
  * the object goes when nothing else refers to it, and otherwise keeps `use`. */

@@ -150,7 +150,8 @@ read_action(struct rmm_reader *rmm, enum trace_op *op)
 	else if (csv_is(&field, "allocate failure", 16))
 		*op = TRACE_ALLOC_FAILED;
 	else
-		return csv_expected(&rmm->csv, "allocate, free, deallocate or allocate failure", columns[2], &field);
+		return csv_expected(&rmm->csv, "allocate, free, deallocate or allocate failure", columns[2],
+				    &field);
 	return TRACE_OK;
 }
 

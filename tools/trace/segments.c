@@ -18,7 +18,8 @@ block_state(struct snapshot_reader *sr, const struct snapshot_fields *fields, en
 	const struct pickle_value *value = fields->at[KEY_STATE];
 
 	if (value == NULL || value->type != PICKLE_TEXT)
-		return snapshot_refuse(sr, fields, "\"state\" is %s", value == NULL ? "missing" : "not a text");
+		return snapshot_refuse(sr, fields, "\"state\" is %s",
+				       value == NULL ? "missing" : "not a text");
 	switch (value->name) {
 	case WORD_ACTIVE_ALLOCATED:
 		*state = TRACE_BLOCK_LIVE;
@@ -31,10 +32,11 @@ block_state(struct snapshot_reader *sr, const struct snapshot_fields *fields, en
 		*state = TRACE_BLOCK_FREE;
 		return true;
 	default:
-		return snapshot_refuse(sr, fields,
-				       "\"state\" is \"%.60s\", expected active_allocated, active_pending_free, "
-				       "active_awaiting_free or inactive",
-				       snapshot_text(sr, value->name));
+		return snapshot_refuse(
+			sr, fields,
+			"\"state\" is \"%.60s\", expected active_allocated, active_pending_free, "
+			"active_awaiting_free or inactive",
+			snapshot_text(sr, value->name));
 	}
 }
 
@@ -71,7 +73,8 @@ static bool
 read_block(struct snapshot_reader *sr, const struct pickle_value *value, struct snapshot_fields *fields,
 	   uint64_t expected, struct trace_block *block)
 {
-	if (!snapshot_fields(sr, value, fields) || !snapshot_number(sr, fields, KEY_SIZE, NULL, &block->size) ||
+	if (!snapshot_fields(sr, value, fields) ||
+	    !snapshot_number(sr, fields, KEY_SIZE, NULL, &block->size) ||
 	    !snapshot_number(sr, fields, KEY_ADDRESS, &expected, &block->address) ||
 	    !snapshot_number(sr, fields, KEY_REQUESTED_SIZE, &block->size, &block->requested) ||
 	    !block_state(sr, fields, &block->state) ||
@@ -79,8 +82,8 @@ read_block(struct snapshot_reader *sr, const struct pickle_value *value, struct 
 	    !block_history(sr, fields, block))
 		return false;
 	if (block->address != expected)
-		return snapshot_refuse(sr, fields, "\"address\" is 0x%" PRIx64 ", expected 0x%" PRIx64, block->address,
-				       expected);
+		return snapshot_refuse(sr, fields, "\"address\" is 0x%" PRIx64 ", expected 0x%" PRIx64,
+				       block->address, expected);
 	pickle_take(&sr->vm, value->object, USE_TAKEN, 0);
 	return true;
 }
@@ -103,12 +106,14 @@ read_blocks(struct snapshot_reader *sr, const struct snapshot_fields *fields, st
 		if (!read_block(sr, &list->item[i], &block, address, &segment->blocks[i]))
 			return false;
 		if (segment->blocks[i].size > segment->address + segment->size - address)
-			return snapshot_refuse(sr, &block, "the block is larger than what is left of its segment");
+			return snapshot_refuse(sr, &block,
+					       "the block is larger than what is left of its segment");
 		address += segment->blocks[i].size;
 	}
 	segment->block_count = list->count;
 	if (address != segment->address + segment->size)
-		return snapshot_refuse(sr, fields, "\"total_size\" is %" PRIu64 ", but its blocks make %" PRIu64,
+		return snapshot_refuse(sr, fields,
+				       "\"total_size\" is %" PRIu64 ", but its blocks make %" PRIu64,
 				       segment->size, address - segment->address);
 	pickle_take(&sr->vm, list, USE_TAKEN, 0);
 	return true;
@@ -122,7 +127,8 @@ read_pool(struct snapshot_reader *sr, const struct snapshot_fields *fields, stru
 
 	if (pool == NULL)
 		return true;
-	if ((!snapshot_plain(pool, PICKLE_TUPLE) && !snapshot_plain(pool, PICKLE_LIST)) || pool->object->count != 2)
+	if ((!snapshot_plain(pool, PICKLE_TUPLE) && !snapshot_plain(pool, PICKLE_LIST)) ||
+	    pool->object->count != 2)
 		return snapshot_refuse(sr, fields, "\"segment_pool_id\" is not a pair");
 	item = pool->object->item;
 	if (item[0].type != PICKLE_INT || item[1].type != PICKLE_INT)
@@ -138,7 +144,8 @@ read_type(struct snapshot_reader *sr, const struct snapshot_fields *fields, stru
 	const struct pickle_value *type = fields->at[KEY_SEGMENT_TYPE];
 	const struct pickle_value *expandable = fields->at[KEY_IS_EXPANDABLE];
 
-	if (type == NULL || type->type != PICKLE_TEXT || (type->name != WORD_LARGE && type->name != WORD_SMALL))
+	if (type == NULL || type->type != PICKLE_TEXT ||
+	    (type->name != WORD_LARGE && type->name != WORD_SMALL))
 		return snapshot_refuse(sr, fields, "\"segment_type\" is %s, expected \"large\" or \"small\"",
 				       type == NULL ? "missing" : "something else");
 	segment->small = type->name == WORD_SMALL;
@@ -165,10 +172,12 @@ read_segment(struct snapshot_reader *sr, const struct snapshot_fields *fields, u
 		return snapshot_refuse(sr, fields, "\"device\" is %" PRIu64 ", too large", device);
 	segment->device = (int32_t)device;
 	if (segment->size > UINT64_MAX - segment->address)
-		return snapshot_refuse(sr, fields, "\"total_size\" is %" PRIu64 ", past the end of the address space",
+		return snapshot_refuse(sr, fields,
+				       "\"total_size\" is %" PRIu64 ", past the end of the address space",
 				       segment->size);
 	if (blocks == NULL || !snapshot_plain(blocks, PICKLE_LIST))
-		return snapshot_refuse(sr, fields, "\"blocks\" is %s", blocks == NULL ? "missing" : "not a list of its own");
+		return snapshot_refuse(sr, fields, "\"blocks\" is %s",
+				       blocks == NULL ? "missing" : "not a list of its own");
 	return read_blocks(sr, fields, blocks->object, number, segment);
 }
 
@@ -180,8 +189,8 @@ keep_segment(struct snapshot_reader *sr, const struct trace_segment *segment)
 		trace_release(segment->blocks);
 		return true;
 	}
-	if (!trace_reserve((void **)&sr->snapshot.segments, &sr->segment_capacity, sr->snapshot.segment_count + 1,
-			   sizeof *segment))
+	if (!trace_reserve((void **)&sr->snapshot.segments, &sr->segment_capacity,
+			   sr->snapshot.segment_count + 1, sizeof *segment))
 		return false;
 	sr->snapshot.segments[sr->snapshot.segment_count++] = *segment;
 	return true;

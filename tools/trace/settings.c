@@ -67,10 +67,8 @@ snapshot_settings(struct snapshot_reader *sr, const struct pickle_value *value)
 	struct line line = { .used = 0 };
 	const struct pickle_object *dict = value->object;
 
-	if (!snapshot_plain(value, PICKLE_DICT)) {
-		pickle_refuse(&sr->vm, "\"allocator_settings\" is not a dict of its own");
-		return false;
-	}
+	if (!snapshot_plain(value, PICKLE_DICT))
+		return true;
 	for (uint32_t i = 0; i + 1 < dict->count; i += 2) {
 		const struct pickle_value *pair = dict->item + i;
 		put_text(&line, i > 0 ? "," : "", "");

@@ -67,11 +67,12 @@ snapshot_number(struct snapshot_reader *sr, const struct snapshot_fields *fields
 		return true;
 	}
 	if (value->type != PICKLE_INT)
-		return snapshot_refuse(sr, fields, "\"%s\" is not an integer of 64 bits", snapshot_text(sr, key));
+		return snapshot_refuse(sr, fields, "\"%s\" is not an integer of 64 bits",
+				       snapshot_text(sr, key));
 	if (value->negative && (key == KEY_SIZE || key == KEY_TOTAL_SIZE || key == KEY_REQUESTED_SIZE ||
 				key == KEY_REAL_SIZE || key == KEY_TIME_US || key == KEY_DEVICE))
-		return snapshot_refuse(sr, fields, "\"%s\" is %" PRId64 ", expected 0 or more", snapshot_text(sr, key),
-				       (int64_t)value->number);
+		return snapshot_refuse(sr, fields, "\"%s\" is %" PRId64 ", expected 0 or more",
+				       snapshot_text(sr, key), (int64_t)value->number);
 	*number = value->number;
 	return true;
 }
@@ -254,11 +255,13 @@ finish(struct snapshot_reader *sr)
 {
 	const struct pickle_value *top = &sr->vm.stack[0];
 	struct trace_input *in = &sr->reader->input;
-	bool list = top->type == PICKLE_LIST &&
-		    (top->object->use == USE_SEGMENTS || (snapshot_plain(top, PICKLE_LIST) && top->object->count == 0));
+	bool list =
+		top->type == PICKLE_LIST && (top->object->use == USE_SEGMENTS ||
+					     (snapshot_plain(top, PICKLE_LIST) && top->object->count == 0));
 
 	if (!list && top->type != PICKLE_DICT)
-		return pickle_refuse(&sr->vm, "the pickle holds no memory snapshot, expected a dict or a list");
+		return pickle_refuse(&sr->vm,
+				     "the pickle holds no memory snapshot, expected a dict or a list");
 	if (!list && !sr->segments_seen)
 		return pickle_refuse(&sr->vm, "\"segments\" is missing in the snapshot");
 	if (trace_input_have(in, 1)) {
@@ -290,8 +293,9 @@ end_result(struct snapshot_reader *sr)
 	if (sr->flow == PICKLE_STOPPED)
 		return TRACE_END;
 	if (sr->flow == PICKLE_CUT)
-		return trace_truncated_byte(sr->reader, trace_input_offset(&sr->reader->input) +
-								(uint64_t)(sr->reader->input.end - sr->reader->input.pos));
+		return trace_truncated_byte(
+			sr->reader, trace_input_offset(&sr->reader->input) +
+					    (uint64_t)(sr->reader->input.end - sr->reader->input.pos));
 	return TRACE_ERROR;
 }
 

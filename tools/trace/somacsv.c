@@ -118,7 +118,8 @@ read_detail(struct soma_reader *soma, struct trace_event *event)
 
 	if (result != TRACE_OK || field.length == 0)
 		return result;
-	if (event->op == TRACE_FREE && field.length >= length && memcmp(field.text, TRACE_SOMA_DEFERRED, length) == 0 &&
+	if (event->op == TRACE_FREE && field.length >= length &&
+	    memcmp(field.text, TRACE_SOMA_DEFERRED, length) == 0 &&
 	    (field.length == length || field.text[length] == ';')) {
 		size_t skip = field.length == length ? length : length + 1;
 		event->deferred = true;

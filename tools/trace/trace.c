@@ -80,8 +80,9 @@ trace_fail_line(struct trace_reader *reader, uint64_t line, const char *format, 
 static enum trace_result
 input_end(struct trace_reader *reader)
 {
-	return reader->input.state == TRACE_ERROR || reader->input.state == TRACE_TRUNCATED ? reader->input.state :
-											      TRACE_OK;
+	return reader->input.state == TRACE_ERROR || reader->input.state == TRACE_TRUNCATED
+		       ? reader->input.state
+		       : TRACE_OK;
 }
 
 enum trace_result
@@ -124,9 +125,10 @@ format_unknown(struct trace_reader *reader, const char *wanted)
 		used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "",
 					 wanted != NULL ? trace_formats[i]->name : trace_formats[i]->hint);
 	if (wanted != NULL)
-		return trace_fail(&reader->failure, reader->input.path, "unknown format \"%s\", expected one of %s",
-				  wanted, list);
-	return trace_fail(&reader->failure, reader->input.path, "not a trace in a known format, expected %s", list);
+		return trace_fail(&reader->failure, reader->input.path,
+				  "unknown format \"%s\", expected one of %s", wanted, list);
+	return trace_fail(&reader->failure, reader->input.path, "not a trace in a known format, expected %s",
+			  list);
 }
 
 static enum trace_result
@@ -141,10 +143,12 @@ find_format(struct trace_reader *reader, const char *wanted)
 	if (size == 0 && in->state == TRACE_TRUNCATED)
 		return TRACE_TRUNCATED;
 	if (size == 0)
-		return trace_fail(&reader->failure, in->path, "holds nothing when unpacked, expected a trace");
+		return trace_fail(&reader->failure, in->path,
+				  "holds nothing when unpacked, expected a trace");
 	for (size_t i = 0; i < FORMAT_COUNT && reader->format == NULL; i++)
-		if (wanted != NULL ? strcmp(wanted, trace_formats[i]->name) == 0 :
-				     trace_formats[i]->probe(in->pos, size < TRACE_PROBE_SIZE ? size : TRACE_PROBE_SIZE))
+		if (wanted != NULL ? strcmp(wanted, trace_formats[i]->name) == 0
+				   : trace_formats[i]->probe(
+					     in->pos, size < TRACE_PROBE_SIZE ? size : TRACE_PROBE_SIZE))
 			reader->format = trace_formats[i];
 	return reader->format != NULL ? TRACE_OK : format_unknown(reader, wanted);
 }

@@ -54,8 +54,8 @@ pickle_object_new(struct pickle_store *store, enum pickle_type type, uint64_t of
 }
 
 bool
-pickle_object_append(struct pickle_store *store, struct pickle_object *object, const struct pickle_value *value,
-		     size_t count)
+pickle_object_append(struct pickle_store *store, struct pickle_object *object,
+		     const struct pickle_value *value, size_t count)
 {
 	size_t want = object->count + count, capacity;
 	struct pickle_value *item;

@@ -16,12 +16,12 @@
 enum pickle_type {
 	PICKLE_UNSET, /* an empty memo slot */
 	PICKLE_NONE,
-	PICKLE_BOOL,  /* number */
-	PICKLE_INT,   /* number, two's complement; `negative` tells */
-	PICKLE_HUGE,  /* an integer of more than 64 bits, value lost */
+	PICKLE_BOOL, /* number */
+	PICKLE_INT,  /* number, two's complement; `negative` tells */
+	PICKLE_HUGE, /* an integer of more than 64 bits, value lost */
 	PICKLE_FLOAT,
-	PICKLE_TEXT,  /* name */
-	PICKLE_LIST,  /* object */
+	PICKLE_TEXT, /* name */
+	PICKLE_LIST, /* object */
 	PICKLE_DICT,
 	PICKLE_TUPLE,
 	PICKLE_TAKEN, /* a container that was understood and dropped; number: see its user */
@@ -42,7 +42,7 @@ struct pickle_value {
 
 struct pickle_object {
 	uint8_t type;
-	uint8_t use;   /* 0: plain; else what its user made of it: it may not change any more */
+	uint8_t use; /* 0: plain; else what its user made of it: it may not change any more */
 	bool shared;
 	bool busy;     /* being read by its user, so not to be read again */
 	uint32_t memo; /* its slot, or PICKLE_NO_MEMO */

@@ -21,7 +21,7 @@
 struct trace_writer {
 	int fd;
 	bool own_fd;
-	int error;     /* errno of the first failure */
+	int error; /* errno of the first failure */
 	bool packing;
 	z_stream stream;
 	char *path;
@@ -156,8 +156,8 @@ start_packing(struct trace_writer *writer)
 {
 	writer->stream.zalloc = zlib_alloc;
 	writer->stream.zfree = zlib_release;
-	writer->packing =
-		deflateInit2(&writer->stream, Z_BEST_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK;
+	writer->packing = deflateInit2(&writer->stream, Z_BEST_COMPRESSION, Z_DEFLATED, 15 + 16, 8,
+				       Z_DEFAULT_STRATEGY) == Z_OK;
 	return writer->packing;
 }
 
@@ -184,7 +184,8 @@ static enum trace_result
 open_file(struct trace_writer *writer, const char *path, struct trace_error *error)
 {
 	writer->own_fd = strcmp(path, "-") != 0;
-	writer->fd = writer->own_fd ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : STDOUT_FILENO;
+	writer->fd =
+		writer->own_fd ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : STDOUT_FILENO;
 	if (writer->fd < 0)
 		return trace_fail(error, path, "cannot open for writing: %s", strerror(errno));
 	return TRACE_OK;
@@ -219,7 +220,8 @@ trace_writer_open(const char *path, struct trace_writer **writer, struct trace_e
 }
 
 void
-trace_writer_put(struct trace_writer *writer, const struct trace_event *event, const char *holder, const char *detail)
+trace_writer_put(struct trace_writer *writer, const struct trace_event *event, const char *holder,
+		 const char *detail)
 {
 	const char *op = trace_op_text(event->op);
 
