@@ -38,7 +38,6 @@ use_model(struct soma_model *model)
 {
 	struct soma_model_alloc first, second;
 	struct soma_model_stats stats;
-	struct soma_memory_info info;
 	size_t extents = 0;
 
 	EXPECT(soma_model_alloc(model, 1000, 0, &first) == SOMA_STATUS_OK);
@@ -53,8 +52,6 @@ use_model(struct soma_model *model)
 	EXPECT(soma_model_synchronize(model, 0) == SOMA_STATUS_OK);
 	soma_model_stats(model, &stats);
 	EXPECT(stats.used == 0 && stats.used_high == 1000 && stats.alloc_count == 1);
-	EXPECT(soma_model_memory_info(model, &info) == SOMA_STATUS_OK);
-	EXPECT(info.resident > 0 && info.resident <= (128 << 10));
 	return 0;
 }
 
@@ -62,6 +59,7 @@ int
 main(void)
 {
 	struct soma_model_limits limits;
+	struct soma_memory_info info;
 	struct soma_model *model;
 
 	soma_log_set_sink(hear, NULL, SOMA_LOG_WARNING);
@@ -71,6 +69,8 @@ main(void)
 	limits.max_pool_size = 64 << 10;
 	limits.policy = soma_policy_preset("strict");
 	EXPECT(soma_model_create(&limits, &model) == SOMA_STATUS_OK);
+	EXPECT(soma_model_memory_info(model, &info) == SOMA_STATUS_OK);
+	EXPECT(info.resident > 0 && info.resident <= (128 << 10));
 	int failed = use_model(model);
 	soma_model_destroy(model);
 	return failed;
