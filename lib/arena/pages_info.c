@@ -58,6 +58,15 @@ read_smaps(const struct soma__pages *pages, struct sums *sums)
 	return good;
 }
 
+/* What most of the huge memory is. */
+static const char *
+page_kind(const struct sums *sums)
+{
+	if (sums->explicit_huge == 0 && sums->transparent == 0)
+		return "plain";
+	return sums->explicit_huge >= sums->transparent ? "explicit huge" : "transparent huge";
+}
+
 enum soma_status
 soma__pages_info(struct soma__pages *pages, struct soma_memory_info *info)
 {
@@ -74,9 +83,7 @@ soma__pages_info(struct soma__pages *pages, struct soma_memory_info *info)
 		.mapped = mapped,
 		.resident = sums.resident + sums.explicit_huge + table,
 		.huge = sums.transparent + sums.explicit_huge,
-		.page_kind = sums.explicit_huge != 0 ? "explicit huge" :
-			     sums.transparent != 0   ? "transparent huge" :
-						       "plain",
+		.page_kind = page_kind(&sums),
 	};
 	return SOMA_STATUS_OK;
 }
