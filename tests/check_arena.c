@@ -125,7 +125,7 @@ START_TEST(an_empty_arena_is_small)
 	struct soma_memory_info info = info_of(arena);
 
 	ck_assert_uint_gt(info.resident, 0);
-	ck_assert_uint_le(info.resident, 100 * KIB);
+	ck_assert_uint_le(info.resident, 64 * KIB);
 	ck_assert_uint_eq(info.huge, 0);
 	ck_assert_str_eq(info.page_kind, "plain");
 	soma__arena_destroy(arena);

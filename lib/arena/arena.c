@@ -204,6 +204,7 @@ soma__arena_create(struct soma__arena **out)
 		munmap(arena, sizeof *arena);
 		return status;
 	}
+	soma__pages_drop_zeros(&arena->pages);
 	*out = arena;
 	return SOMA_STATUS_OK;
 }

@@ -272,6 +272,37 @@ soma__pages_decommit(struct soma__pages *pages, void *address, size_t size)
 	pthread_mutex_unlock(&pages->mutex);
 }
 
+/* ---- metadata ------------------------------------------------------------- */
+
+static bool
+is_zero(const char *page, size_t size)
+{
+	return page[0] == 0 && memcmp(page, page + 1, size - 1) == 0;
+}
+
+static void
+drop_zeros(char *chunk)
+{
+	unsigned char resident[CHUNK / 4096]; /* no page is smaller */
+	size_t page = page_size();
+
+	if (mincore(chunk, CHUNK, resident) != 0)
+		return;
+	for (size_t at = 0; at < CHUNK; at += page)
+		if ((resident[at / page] & 1) != 0 && is_zero(chunk + at, page))
+			(void)madvise(chunk + at, page, MADV_DONTNEED);
+}
+
+void
+soma__pages_drop_zeros(struct soma__pages *pages)
+{
+	pthread_mutex_lock(&pages->mutex);
+	for (size_t i = 0; i < pages->slots; i++)
+		if (pages->table[i].number != 0 && pages->table[i].metadata)
+			drop_zeros((char *)(pages->table[i].number * CHUNK));
+	pthread_mutex_unlock(&pages->mutex);
+}
+
 /* ---- the whole ------------------------------------------------------------ */
 
 bool

@@ -67,6 +67,13 @@ void *soma__pages_map(struct soma__pages *pages, size_t size, size_t alignment, 
 void soma__pages_commit(struct soma__pages *pages, void *address, size_t size);
 void soma__pages_decommit(struct soma__pages *pages, void *address, size_t size);
 
+/*
+ * Gives back the metadata's pages that hold nothing but zeros: making an arena,
+ * jemalloc writes some 60 KiB of them.  Only while nobody else can be using the
+ * metadata.
+ */
+void soma__pages_drop_zeros(struct soma__pages *pages);
+
 /* The address lies in a range.  The caller holds the mutex. */
 bool soma__pages_owns(const struct soma__pages *pages, uintptr_t address);
 
