@@ -68,7 +68,7 @@ struct soma_policy_pool {
 	uint64_t segment_size; /* of a new segment, for a rounded request up to ... */
 	uint64_t segment_max;  /* ... this; a larger request gets a segment ... */
 	uint64_t segment_step; /* ... rounded up to a multiple of this */
-	uint64_t split_min;    /* split a block when at least this much would be left */
+	uint64_t split_min;    /* split a block when at least this much would be left; up to 2 GiB */
 };
 
 #define SOMA_POLICY_POOLS_MAX 2

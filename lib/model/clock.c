@@ -375,7 +375,8 @@ soma__clock_join_legacy(struct soma_model *model, struct soma__stream *stream)
 	for (uint32_t i = 0; i < model->news_count; i++) {
 		struct soma__stream *blocking = model->streams[model->news[i]];
 
-		if (blocking->exists)
+		/* The slot may have gone to another stream since. */
+		if (blocking->exists && blocking->ordered)
 			soma__clock_join_event(model, legacy, blocking, blocking->submitted);
 	}
 }

@@ -598,9 +598,10 @@ count_pending(struct soma_model *model, struct soma__stream *stream)
 static __attribute__((noinline)) enum soma_status
 free_queued(struct soma_model *model, struct soma__stream *stream, uint64_t ptr, uint32_t block, bool batch)
 {
-	/* The block's size is not known yet: it is a cache miss away. */
-	if (!reserve_own_shelf(model, stream, 0, model->stats.reserved >> model->granule_shift))
-		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	/* The block's size and pool are not known yet: they are a cache miss away. */
+	for (unsigned pool = 0; pool < model->policy.pool_count; pool++)
+		if (!reserve_own_shelf(model, stream, pool, model->stats.reserved >> model->granule_shift))
+			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	soma__lookup_remove(&model->lookup, &model->blocks, ptr >> model->granule_shift, block);
 	count_pending(model, stream);
 	soma__queue_push(model, stream, block, soma__clock_submit(model, stream));
@@ -779,8 +780,7 @@ soma_model_adopt_block(struct soma_model *model, uint64_t ptr, uint64_t size, ui
 	uint32_t name = 0;
 
 	if ((ptr | capacity) % model->policy.alignment == 0 && size >= 1 && size <= capacity &&
-	    capacity - size <= UINT32_MAX && ptr < SOMA_MODEL_ADDRESS_MAX && capacity <= SOMA_MODEL_ADDRESS_MAX &&
-	    !soma__is_range(model))
+	    capacity - size <= UINT32_MAX && ptr < SOMA_MODEL_ADDRESS_MAX && capacity <= SOMA_MODEL_ADDRESS_MAX)
 		name = free_block_holding(model, address, address + granules);
 	if (name == 0)
 		return soma__fail(INVALID_VALUE,

@@ -173,11 +173,14 @@ uint32_t
 soma__segment_holding(const struct soma_model *model, uint64_t address, uint64_t end)
 {
 	uint32_t tree = soma__tree_at_most(&model->index.trees, model->segments, 0, address);
-	uint32_t segment;
+	uint32_t segment = model->range;
 
-	if (tree == 0)
+	if (segment != 0 && address < soma__segment_at(model, segment)->address)
 		return 0;
-	segment = soma__tree_at(&model->index.trees, tree)->record;
+	if (segment == 0 && tree == 0)
+		return 0;
+	if (segment == 0)
+		segment = soma__tree_at(&model->index.trees, tree)->record;
 	return end <= soma__segment_at(model, segment)->end ? segment : 0;
 }
 
@@ -283,7 +286,8 @@ acquire(struct soma_model *model, const struct soma__stream *stream, uint64_t gr
 	}
 	status = model->source.acquire(model->source.context, stream->id, bytes, &at);
 	if (status != SOMA_STATUS_OK)
-		return status;
+		return soma__error(status, "the segment source refused %" PRIu64 " bytes",
+				   (struct soma__error_args){ .arg = { bytes } });
 	if (at == 0 || at % model->policy.alignment != 0 || at > SOMA_MODEL_ADDRESS_MAX - bytes ||
 	    overlaps_segment(model, at >> model->granule_shift, (at >> model->granule_shift) + granules)) {
 		model->source.release(model->source.context, at, bytes);
