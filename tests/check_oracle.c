@@ -37,6 +37,7 @@ play(struct sequence *sequence, uint64_t seed, const char *preset, const struct 
 	equal = run_create(&run, sequence, pair);
 	if (equal && run.status != SOMA_STATUS_OK) {
 		sequence_print(stdout, sequence);
+		fflush(stdout);
 		ck_abort_msg("seed %" PRIu64 ": the generated policy was refused", seed);
 	}
 	for (unsigned i = 0; equal && i < count; i++)
@@ -127,6 +128,7 @@ START_TEST(the_model_and_the_oracle_refuse_the_same_limits)
 		if (status[0] == status[1])
 			continue;
 		sequence_print(stdout, &s);
+		fflush(stdout);
 		ck_abort_msg("seed %" PRIu64 ": %s from the model, %s from the oracle", seed,
 			     soma_status_name(status[0]), soma_status_name(status[1]));
 	}

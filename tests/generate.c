@@ -434,6 +434,8 @@ choose_adopt_segment(struct generator *g, struct run *run, struct op *op)
 	op->address = near.address + near.size + alignment * generate_below(g, 2 * g->granules);
 	if (one_in(g, 4))
 		op->address = alignment * generate_below(g, 100000);
+	if (g->sequence->refuse_every > 0) /* the source gives what is below */
+		op->address = SOURCE_END + alignment * generate_below(g, 2 * g->granules * g->live_target);
 	if (one_in(g, 20))
 		op->address += 1;
 	if (one_in(g, 20))

@@ -972,6 +972,7 @@ oracle_alloc(struct oracle *o, uint64_t size, uint64_t stream, struct soma_model
 	result.capacity = b->size;
 	result.ready_seq = o->streams[s].submitted;
 	take_position(o, s, begin(o, s));
+	look_for_gone_streams(o);
 	o->kept.alloc_count++;
 	note_peaks(o);
 	*alloc = result;

@@ -86,6 +86,8 @@ source_release(void *context, uint64_t address, uint64_t size)
 
 	mix(&source->digest, address);
 	mix(&source->digest, size);
+	if (address >= SOURCE_END) /* adopted, not from here */
+		return;
 	source->returned_address = address;
 	source->returned_size = size;
 }
@@ -371,6 +373,15 @@ run_op(struct run *run, const struct op *op)
 
 /* ---- everything that can be asked ------------------------------------------ */
 
+static void
+of_stream(struct run *run, unsigned label)
+{
+	char what[sizeof run->difference];
+
+	snprintf(what, sizeof what, "%s", run->difference);
+	snprintf(run->difference, sizeof run->difference, "position of s%u: %.400s", label, what);
+}
+
 static bool
 check_positions(struct run *run)
 {
@@ -384,8 +395,10 @@ check_positions(struct run *run)
 		EACH(i)
 			status[i] = CALL(i, position, stream, &p[i]);
 		if (!same_status(run, status) || !same(run, "submitted", p[0].submitted, p[1].submitted) ||
-		    !same(run, "executed", p[0].executed, p[1].executed))
+		    !same(run, "executed", p[0].executed, p[1].executed)) {
+			of_stream(run, label);
 			return false;
+		}
 	}
 	return true;
 }

@@ -93,7 +93,7 @@ simplify_op(struct sequence *sequence, const struct pair *pair, size_t i)
 	const uint64_t alignment = sequence->policy.alignment;
 	const struct op op = sequence->ops[i];
 	const uint64_t sizes[] = { alignment, 2 * alignment, op.size / 2 / alignment * alignment,
-				   op.size / alignment * alignment, op.size - alignment };
+				   op.size / alignment * alignment };
 	bool any = false;
 
 	for (unsigned n = 0; n < sizeof sizes / sizeof sizes[0] && !any; n++) {
