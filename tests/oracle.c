@@ -1393,7 +1393,7 @@ is_valid_row(const struct soma_policy *p, const struct soma_policy_pool *row)
 		return true;
 	if (row->segment_step == 0 || row->segment_step % p->alignment != 0)
 		return false;
-	return row->segment_size % p->alignment == 0 && row->segment_size >= largest / p->alignment * p->alignment;
+	return row->segment_size % p->alignment == 0 && row->segment_size >= largest;
 }
 
 static bool

@@ -67,7 +67,7 @@ source_acquire(void *context, uint64_t stream, uint64_t size, uint64_t *address)
 
 	mix(&source->digest, stream);
 	mix(&source->digest, size);
-	if (++source->calls % source->refuse_every == 0)
+	if (++source->calls % source->refuse_every == 0 || size > SOURCE_LARGEST)
 		return source->calls % 2 ? SOMA_STATUS_DRIVER : SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 	if (size == source->returned_size) {
 		*address = source->returned_address;
@@ -130,8 +130,9 @@ same_status(struct run *run, const enum soma_status status[2])
 {
 	run->status = status[1];
 	if (status[0] != status[1])
-		return differs(run, "status: %s %s, %s %s", run->pair->engine[0]->name, soma_status_name(status[0]),
-			       run->pair->engine[1]->name, soma_status_name(status[1]));
+		return differs(run, "status: %s %s, %s %s (last error: %s)", run->pair->engine[0]->name,
+			       soma_status_name(status[0]), run->pair->engine[1]->name, soma_status_name(status[1]),
+			       soma_error_last()->text);
 	for (unsigned i = 0; i < 2 && status[i] != SOMA_STATUS_OK; i++)
 		if (run->pair->engine[i]->records_errors && soma_error_last()->status != status[i])
 			return differs(run, "soma_error_last() says %s after %s",

@@ -72,6 +72,7 @@ struct pair {
 	enum oracle_fault fault[2];
 };
 
+#define SOURCE_LARGEST ((uint64_t)1 << 36)
 #define SOURCE_END ((uint64_t)1 << 46) /* a sequence adopts above it */
 
 /* Gives addresses in two far regions, now and then one that came back. */
