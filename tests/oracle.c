@@ -1389,6 +1389,8 @@ is_valid_row(const struct soma_policy *p, const struct soma_policy_pool *row)
 {
 	uint64_t largest = row->segment_max < row->request_max ? row->segment_max : row->request_max;
 
+	if (row->split_min > (uint64_t)1 << 31)
+		return false;
 	if (p->segments == SOMA_SEGMENTS_RANGE)
 		return true;
 	if (row->segment_step == 0 || row->segment_step % p->alignment != 0)

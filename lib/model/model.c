@@ -30,7 +30,7 @@ check_pool_row(const struct soma_policy *policy, unsigned pool)
 	if (pool > 0 && row->request_max <= policy->pools[pool - 1].request_max)
 		return soma__fail(INVALID_VALUE, "policy: size pool %" PRIu64 " does not reach beyond the one before",
 				  pool);
-	if (row->split_min > UINT32_MAX / 2)
+	if (row->split_min > (uint64_t)1 << 31)
 		return soma__fail(INVALID_VALUE, "policy: split_min %" PRIu64 " is above 2 GiB", row->split_min);
 	if (policy->segments == SOMA_SEGMENTS_RANGE)
 		return SOMA_STATUS_OK;
