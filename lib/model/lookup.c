@@ -18,14 +18,14 @@ soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks, 
 	if (wider.buckets == NULL)
 		return false;
 	for (uint64_t bucket = 0; bucket < old; bucket++) {
-		uint32_t record = (uint32_t)(lookup->buckets[bucket] >> 32);
+		uint32_t link = (uint32_t)(lookup->buckets[bucket] >> 32);
 
-		while (record != 0) {
-			struct soma__block *block = soma__lookup_block(blocks, record);
+		while (link != 0) {
+			struct soma__block *block = soma__lookup_block(blocks, soma__link_record(link));
 			uint32_t next = block->chain;
 
-			soma__lookup_put(&wider, block, soma__block_address(block), record);
-			record = next;
+			soma__lookup_put(&wider, block, soma__block_address(block), link);
+			link = next;
 		}
 	}
 	soma__arena_free(arena, lookup->buckets, old * sizeof *lookup->buckets);

@@ -20,7 +20,7 @@
 #include "lib/model/slab.h"
 
 struct soma__lookup {
-	uint64_t *buckets; /* record << 32 | hash & 0xffffffff; 0: empty */
+	uint64_t *buckets; /* link << 32 | hash & 0xffffffff; 0: empty */
 	unsigned shift;    /* the bucket is hash >> shift; at most 32 */
 	uint32_t used;
 	uint32_t grow_at;  /* entries that are too many for these buckets */
@@ -49,20 +49,61 @@ soma__lookup_block(const struct soma__slab *blocks, uint32_t record)
 	return soma__slab_at(blocks, record, sizeof(struct soma__block));
 }
 
+/*
+ * A link, in a bucket or in a block's `chain`, names a record and may carry a mark: the
+ * block was freed, but nobody has touched it yet to take it out.
+ */
+#define SOMA__LINK_FREED ((uint32_t)1 << 31)
+
+static inline uint32_t
+soma__link_record(uint32_t link)
+{
+	return link & ~SOMA__LINK_FREED;
+}
+
+/* The link that names the live block at this granule; NULL if there is none. */
+static inline uint32_t *
+soma__lookup_chained(const struct soma__slab *blocks, uint32_t link, uint64_t granule)
+{
+	while (soma__link_record(link) != 0) {
+		struct soma__block *block = soma__lookup_block(blocks, soma__link_record(link));
+		uint32_t next = block->chain;
+
+		if (next != 0 && soma__block_address(soma__lookup_block(blocks, soma__link_record(next))) == granule)
+			return &block->chain;
+		link = next;
+	}
+	return NULL;
+}
+
 /* The record of the live block at this granule; 0 if there is none. */
 static inline uint32_t
 soma__lookup_find(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
 {
 	uint64_t hash = soma__lookup_hash(granule);
 	uint64_t first = lookup->buckets[hash >> lookup->shift];
-	uint32_t record = (uint32_t)(first >> 32);
+	uint32_t link = (uint32_t)(first >> 32);
 
-	if ((uint32_t)first == (uint32_t)hash || record == 0)
-		return record;
-	do
-		record = soma__lookup_block(blocks, record)->chain;
-	while (record != 0 && soma__block_address(soma__lookup_block(blocks, record)) != granule);
-	return record;
+	if (link != 0 && (uint32_t)first != (uint32_t)hash) {
+		const uint32_t *chained = soma__lookup_chained(blocks, link, granule);
+
+		link = chained != NULL ? *chained : 0;
+	}
+	return (link & SOMA__LINK_FREED) == 0 ? link : 0;
+}
+
+/* Marks an entry that is there as freed: it is not found any more, but has to be removed
+ * later.  Touches the block only where the bucket has others. */
+static inline void
+soma__lookup_mark_freed(struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
+{
+	uint64_t hash = soma__lookup_hash(granule);
+	uint64_t *bucket = &lookup->buckets[hash >> lookup->shift];
+
+	if ((uint32_t)*bucket == (uint32_t)hash)
+		*bucket |= (uint64_t)SOMA__LINK_FREED << 32;
+	else
+		*soma__lookup_chained(blocks, (uint32_t)(*bucket >> 32), granule) |= SOMA__LINK_FREED;
 }
 
 /* The granule will be put soon. */
@@ -74,34 +115,34 @@ soma__lookup_fetch(const struct soma__lookup *lookup, uint64_t granule)
 
 /* The granule must not be there; the entry must have been reserved. */
 static inline void
-soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_t granule, uint32_t record)
+soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_t granule, uint32_t link)
 {
 	uint64_t hash = soma__lookup_hash(granule);
 	uint64_t *bucket = &lookup->buckets[hash >> lookup->shift];
 
 	block->chain = (uint32_t)(*bucket >> 32);
-	*bucket = (uint64_t)record << 32 | (uint32_t)hash;
+	*bucket = (uint64_t)link << 32 | (uint32_t)hash;
 	lookup->used++;
 }
 
-/* Takes out an entry that is there. */
+/* Takes out an entry that is there, marked or not. */
 static inline void
 soma__lookup_remove(struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule,
 		    uint32_t record)
 {
-	uint64_t *bucket = &lookup->buckets[soma__lookup_hash(granule) >> lookup->shift];
-	uint32_t before = (uint32_t)(*bucket >> 32), after = soma__lookup_block(blocks, record)->chain;
+	uint64_t hash = soma__lookup_hash(granule);
+	uint64_t *bucket = &lookup->buckets[hash >> lookup->shift];
+	uint32_t after = soma__lookup_block(blocks, record)->chain;
 
 	lookup->used--;
-	if (before == record) {
-		uint64_t hash = soma__lookup_hash(soma__block_address(soma__lookup_block(blocks, after)));
+	if ((uint32_t)*bucket == (uint32_t)hash) {
+		const struct soma__block *second = soma__lookup_block(blocks, soma__link_record(after));
 
+		hash = soma__lookup_hash(soma__block_address(second));
 		*bucket = after != 0 ? (uint64_t)after << 32 | (uint32_t)hash : 0;
 		return;
 	}
-	while (soma__lookup_block(blocks, before)->chain != record)
-		before = soma__lookup_block(blocks, before)->chain;
-	soma__lookup_block(blocks, before)->chain = after;
+	*soma__lookup_chained(blocks, (uint32_t)(*bucket >> 32), granule) = after;
 }
 
 #endif

@@ -602,7 +602,7 @@ free_queued(struct soma_model *model, struct soma__stream *stream, uint64_t ptr,
 	for (unsigned pool = 0; pool < model->policy.pool_count; pool++)
 		if (!reserve_own_shelf(model, stream, pool, model->stats.reserved >> model->granule_shift))
 			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	soma__lookup_remove(&model->lookup, &model->blocks, ptr >> model->granule_shift, block);
+	soma__lookup_mark_freed(&model->lookup, &model->blocks, ptr >> model->granule_shift);
 	count_pending(model, stream);
 	soma__queue_push(model, stream, block, soma__clock_submit(model, stream));
 	if (!batch)

@@ -110,6 +110,8 @@ soma__queue_file(struct soma_model *model, uint32_t count)
 		const struct soma__queued *free = at(model, model->queue_head++);
 
 		model->unfiled--;
+		soma__lookup_remove(&model->lookup, &model->blocks,
+				    soma__block_address(soma__block_at(model, free->block)), free->block);
 		soma__block_pend(model, model->streams[free->slot], free->block, free->position);
 	}
 }
