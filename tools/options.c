@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/size.h"
 #include "tools/command.h"
-#include "tools/size.h"
 
 #define OPTIONS_MAX 24
 /* getopt_long returns a row's index above this, so that it is never a letter. */
@@ -148,6 +148,15 @@ set_number(const struct command *command, const struct option_row *row, const ch
 	return -1;
 }
 
+/* What is wrong with a size, its parser says best. */
+static int
+set_size(const struct command *command, const struct option_row *row, const char *text, uint64_t *value)
+{
+	if (soma__size_parse(text, value) == SOMA_STATUS_OK)
+		return -1;
+	return usage_error(command, "--%s: %s", row->name, soma_error_last()->text);
+}
+
 static int
 set_value(const struct command *command, const struct option_row *row, const char *text, void *values)
 {
@@ -158,9 +167,7 @@ set_value(const struct command *command, const struct option_row *row, const cha
 		*(bool *)field = true;
 		return -1;
 	case OPTION_SIZE:
-		if (size_parse(text, field))
-			return -1;
-		return bad_value(command, row, text, "a size such as 512, 64K, 1.5G or 16GiB");
+		return set_size(command, row, text, field);
 	case OPTION_NUMBER:
 		return set_number(command, row, text, field);
 	case OPTION_TEXT:

@@ -135,8 +135,9 @@ verdict(const struct replay_values *values, const struct replay_result *result)
 		return EXIT_BAD_NEWS;
 	if (result->oom.happened)
 		return EXIT_BAD_NEWS;
-	if (parity->applies && (parity->reproduced < parity->recorded ||
-				parity->segments_reproduced < parity->segments_recorded))
+	if (!parity->applies || parity->disturbed)
+		return EXIT_FINE;
+	if (parity->reproduced < parity->recorded || parity->segments_reproduced < parity->segments_recorded)
 		return EXIT_BAD_NEWS;
 	return EXIT_FINE;
 }

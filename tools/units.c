@@ -8,21 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/size.h"
+
 char *
 units_bytes(char *buffer, uint64_t bytes)
 {
-	static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	size_t power = 0;
-	double value = (double)bytes;
-
-	/* 1023.95 would be printed as 1024: it is 1.00 of the next unit. */
-	while (value >= 1023.5 && power + 1 < sizeof unit / sizeof unit[0]) {
-		value /= 1024;
-		power++;
-	}
-	int digits = power == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-	snprintf(buffer, UNITS_MAX, "%.*f %s", digits, value, unit[power]);
-	return buffer;
+	return soma__size_format(buffer, bytes);
 }
 
 char *

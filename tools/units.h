@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define UNITS_MAX 48
+#define UNITS_MAX 48 /* at least SOMA__SIZE_TEXT_MAX */
 
 /* "1.66 GiB", "512 B": three significant digits, binary units. */
 char *units_bytes(char *buffer, uint64_t bytes);

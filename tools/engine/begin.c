@@ -6,6 +6,10 @@
  */
 #include "tools/engine/run.h"
 
+#include <stdlib.h>
+
+#include "tools/xalloc.h"
+
 static enum soma_status
 stream_of_segment(struct run *run, const struct start_segment *segment, uint64_t *stream)
 {
@@ -14,17 +18,55 @@ stream_of_segment(struct run *run, const struct start_segment *segment, uint64_t
 	return streams_get(&run->streams, segment->stream, group, stream);
 }
 
-static enum soma_status
-adopt_segment(struct run *run, const struct start_segment *segment)
+static bool
+has_room(const struct run *run, uint64_t size)
 {
-	uint64_t stream;
-	enum soma_status status = stream_of_segment(run, segment, &stream);
+	uint64_t capacity = run->plan->options->capacity;
 
+	return capacity == 0 || (size <= capacity && soma_model_reserved(run->model) <= capacity - size);
+}
+
+/* One that the capacity has no room for is left out. */
+static enum soma_status
+adopt_segment(struct run *run, size_t index, bool *adopted)
+{
+	const struct start_segment *segment = &run->plan->start->segments[index];
+	uint64_t stream;
+	enum soma_status status;
+
+	if (!has_room(run, segment->size)) {
+		run->result->parity.disturbed = true;
+		return SOMA_STATUS_OK;
+	}
+	status = stream_of_segment(run, segment, &stream);
 	if (status == SOMA_STATUS_OK)
 		status = soma_model_adopt_segment(run->model, stream, segment->pool, segment->address,
 						  segment->size);
-	if (status == SOMA_STATUS_OK)
-		source_adopted(&run->source, segment->address, segment->size);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	source_adopted(&run->source, segment->address, segment->size);
+	run->result->counts.start_segments++;
+	adopted[index] = true;
+	return SOMA_STATUS_OK;
+}
+
+/* First the segments with blocks in them: the others are only a cache. */
+static enum soma_status
+adopt_segments(struct run *run, bool *adopted)
+{
+	const struct start *start = run->plan->start;
+	bool *used = xcalloc(start->segment_count, sizeof *used);
+	enum soma_status status = SOMA_STATUS_OK;
+
+	for (size_t i = 0; i < start->block_count; i++)
+		used[start->blocks[i].segment] = true;
+	for (size_t i = 0; status == SOMA_STATUS_OK && i < start->segment_count; i++)
+		if (used[i])
+			status = adopt_segment(run, i, adopted);
+	for (size_t i = 0; status == SOMA_STATUS_OK && i < start->segment_count; i++)
+		if (!used[i])
+			status = adopt_segment(run, i, adopted);
+	free(used);
 	return status;
 }
 
@@ -39,7 +81,7 @@ adopt_block(struct run *run, const struct start_block *block)
 }
 
 static enum soma_status
-begin_block(struct run *run, const struct start_block *block)
+begin_block(struct run *run, const struct start_block *block, const bool *adopted)
 {
 	const struct start_segment *segment = &run->plan->start->segments[block->segment];
 	uint64_t stream;
@@ -47,28 +89,42 @@ begin_block(struct run *run, const struct start_block *block)
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = run->plan->follow_segments ? adopt_block(run, block)
-					    : run_alloc(run, REPLAY_AT_START, block->ptr, block->size, stream,
-							block->holder);
+	if (!run->plan->follow_segments)
+		status = run_alloc(run, REPLAY_AT_START, block->ptr, block->size, stream, block->holder);
+	else if (adopted[block->segment])
+		status = adopt_block(run, block);
+	else
+		run_no_room(run, REPLAY_AT_START, block->ptr, block->size, stream);
 	if (status == SOMA_STATUS_OK && block->pending)
 		status = run_free_later(run, block->ptr, stream);
+	return status;
+}
+
+static enum soma_status
+begin(struct run *run, bool *adopted)
+{
+	const struct start *start = run->plan->start;
+	enum soma_status status = SOMA_STATUS_OK;
+	uint64_t stream = 0;
+
+	if (run->plan->follow_segments)
+		status = adopt_segments(run, adopted);
+	for (size_t i = 0; status == SOMA_STATUS_OK && i < start->block_count; i++)
+		status = begin_block(run, &start->blocks[i], adopted);
+	if (status == SOMA_STATUS_OK && start->segment_count > 0)
+		status = stream_of_segment(run, &start->segments[0], &stream);
+	if (status == SOMA_STATUS_OK)
+		run_note_peak(run, REPLAY_AT_START, stream);
 	return status;
 }
 
 enum soma_status
 run_begin(struct run *run)
 {
-	const struct start *start = run->plan->start;
-	enum soma_status status = SOMA_STATUS_OK;
-	uint64_t stream = 0;
+	bool *adopted = xcalloc(run->plan->start->segment_count, sizeof *adopted);
+	enum soma_status status = begin(run, adopted);
 
-	for (size_t i = 0; status == SOMA_STATUS_OK && run->plan->follow_segments && i < start->segment_count; i++)
-		status = adopt_segment(run, &start->segments[i]);
-	for (size_t i = 0; status == SOMA_STATUS_OK && i < start->block_count; i++)
-		status = begin_block(run, &start->blocks[i]);
-	if (status == SOMA_STATUS_OK && start->segment_count > 0)
-		status = stream_of_segment(run, &start->segments[0], &stream);
-	if (status == SOMA_STATUS_OK)
-		run_note_peak(run, REPLAY_AT_START, stream);
+	free(adopted);
+	run->result->counts.start_blocks = run->plan->start->block_count;
 	return status == SOMA_STATUS_OK ? status : run_fail(run, REPLAY_AT_START, status);
 }

@@ -59,6 +59,7 @@ struct replay_moment {
 
 struct replay_parity {
 	bool applies; /* the trace says where its allocator put things, and the policy is the same */
+	bool disturbed; /* the capacity made the model give segments back: it had to differ */
 	uint64_t recorded, reproduced;
 	uint64_t segments_recorded, segments_reproduced;
 	bool differs;

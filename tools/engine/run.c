@@ -106,8 +106,8 @@ compare_address(struct run *run, uint64_t event, uint64_t recorded, uint64_t got
 	}
 }
 
-static void
-note_failure(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream)
+void
+run_no_room(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream)
 {
 	struct replay_result *result = run->result;
 
@@ -124,13 +124,16 @@ enum soma_status
 run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream, trace_name holder)
 {
 	struct soma_model_alloc alloc = { 0 };
+	uint64_t released = run->source.released;
 	enum soma_status status = soma_model_alloc(run->model, size, stream, &alloc);
 
+	if (run->source.released != released)
+		run->result->parity.disturbed = true;
 	if (run->result->parity.applies && event != REPLAY_AT_START &&
 	    (status == SOMA_STATUS_OK || status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY))
 		compare_address(run, event, ptr, alloc.ptr);
 	if (status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY) {
-		note_failure(run, event, ptr, size, stream);
+		run_no_room(run, event, ptr, size, stream);
 		return SOMA_STATUS_OK;
 	}
 	if (status == SOMA_STATUS_OK)
@@ -482,8 +485,6 @@ sum_up(struct run *run)
 	result->counts.streams = run->streams.seen;
 	result->counts.segments = run->plan->policy->segments == SOMA_SEGMENTS_RANGE ? stats.segment_count
 										     : stats.segments_acquired;
-	result->counts.start_segments = run->plan->follow_segments ? run->plan->start->segment_count : 0;
-	result->counts.start_blocks = run->plan->start->block_count;
 	result->counts.live_blocks = stats.live_count;
 	result->counts.live_bytes = stats.used;
 	result->parity.segments_reproduced = run->source.reproduced;

@@ -52,6 +52,7 @@ enum soma_status run_begin(struct run *run);
 /* What run_begin() and the events share (run.c). */
 enum soma_status run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream,
 			   trace_name holder);
+void run_no_room(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream);
 void run_enter(struct run *run, uint64_t ptr, uint64_t model_ptr, uint64_t size, trace_name holder);
 enum soma_status run_free_later(struct run *run, uint64_t ptr, uint64_t stream);
 void run_note_peak(struct run *run, uint64_t event, uint64_t stream);

@@ -89,6 +89,7 @@ release(void *context, uint64_t address, uint64_t size)
 	struct source *source = context;
 
 	(void)size;
+	source->released++;
 	list_remove_address(&source->held, address);
 }
 

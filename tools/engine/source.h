@@ -33,6 +33,7 @@ struct source {
 	struct source_list held;    /* by the model, at recorded addresses */
 	uint64_t next, end;         /* addresses that the trace never uses */
 	uint64_t reproduced;        /* offered ones that were taken */
+	uint64_t released;          /* by the model, for whatever reason */
 };
 
 /* The trace's addresses are in [lowest, highest). */

@@ -10,16 +10,16 @@ const struct color plot_alarm = { 0.80, 0.10, 0.12 };
 const struct color plot_held = { 0.93, 0.94, 0.95 };
 const struct color plot_other = { 0.73, 0.75, 0.78 };
 
-/* Paul Tol's "muted" scheme: told apart with any kind of colour vision. */
+/* Paul Tol's "bright" scheme and two more: told apart with any kind of colour vision. */
 static const struct color layers[SERIES_LAYERS] = {
+	{ 0.27, 0.47, 0.67 }, /* blue */
+	{ 0.40, 0.80, 0.93 }, /* cyan */
+	{ 0.13, 0.53, 0.20 }, /* green */
+	{ 0.80, 0.73, 0.27 }, /* yellow */
+	{ 0.93, 0.40, 0.47 }, /* red */
+	{ 0.67, 0.20, 0.47 }, /* purple */
+	{ 0.40, 0.76, 0.65 }, /* mint */
 	{ 0.20, 0.13, 0.53 }, /* indigo */
-	{ 0.53, 0.80, 0.93 }, /* cyan */
-	{ 0.07, 0.47, 0.20 }, /* green */
-	{ 0.87, 0.80, 0.47 }, /* sand */
-	{ 0.80, 0.40, 0.47 }, /* rose */
-	{ 0.27, 0.67, 0.60 }, /* teal */
-	{ 0.53, 0.13, 0.33 }, /* wine */
-	{ 0.60, 0.60, 0.20 }, /* olive */
 };
 
 struct color

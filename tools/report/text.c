@@ -173,7 +173,7 @@ parity(FILE *out, const struct replay_parity *parity)
 	if (parity->segments_recorded > 0)
 		fprintf(out, ", %" PRIu64 " of %" PRIu64 " recorded segments", parity->segments_reproduced,
 			parity->segments_recorded);
-	fputc('\n', out);
+	fprintf(out, "%s\n", parity->disturbed ? " (the capacity made segments go)" : "");
 	if (parity->differs && parity->got_ptr != 0)
 		fprintf(out, "  first difference at event %" PRIu64 ": recorded 0x%" PRIx64 ", got 0x%" PRIx64 "\n",
 			parity->event, parity->recorded_ptr, parity->got_ptr);

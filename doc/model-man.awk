@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+# soma_model(3) from the comments of include/soma/model.h: make update-man.
+#
+# A section comment becomes a heading, a blank line separates entries; an entry is
+# its declaration as it stands in the header, then its comment as text.
+
+function escaped(text) {
+	gsub(/\\/, "\\e", text)
+	if (text ~ /^[.']/)
+		text = "\\&" text
+	return text
+}
+
+# A comment's lines without its frame; every sentence on a line of its own.
+function comment_text(text) {
+	gsub(/^[ \t]*\/\*+ ?/, "", text)
+	gsub(/ ?\*+\/[ \t]*$/, "", text)
+	gsub(/^[ \t]*\* ?/, "", text)
+	sub(/[ \t]+$/, "", text)
+	return text
+}
+
+function print_text(line) {
+	if (line == "") {
+		if (!fresh)
+			print ".Pp"
+		fresh = 1
+		return
+	}
+	while (match(line, /\. +[A-Z`]/)) {
+		print escaped(substr(line, 1, RSTART))
+		line = substr(line, RSTART + RLENGTH - 1)
+	}
+	print escaped(line)
+	fresh = 0
+}
+
+# X(name) with a comment: a counter and its getter.
+function print_counter(line, name, note) {
+	name = line
+	sub(/^[ \t]*X\(/, "", name)
+	sub(/\).*/, "", name)
+	note = line
+	sub(/^[^*]*\*+ */, "", note)
+	sub(/ *\*+\/.*/, "", note)
+	print ".It Fn soma_model_" name
+	print escaped(note)
+}
+
+function flush_entry(i) {
+	if (code_count > 0 && !is_counters) {
+		print ".Bd -literal"
+		for (i = 1; i <= code_count; i++)
+			print escaped(code[i])
+		print ".Ed"
+		fresh = 0
+	}
+	while (text_count > 0 && text[text_count] == "")
+		text_count--
+	if (is_counters)
+		sub(/^X\(name\): /, "", text[1])
+	if (text_count > 0) {
+		if (!fresh)
+			print ".Pp"
+		fresh = 1
+		for (i = 1; i <= text_count; i++)
+			print_text(text[i])
+	}
+	if (is_counters) {
+		print ".Bl -tag -width Ds"
+		for (i = 1; i <= code_count; i++)
+			if (code[i] ~ /^[ \t]+X\(/)
+				print_counter(code[i])
+		print ".El"
+		fresh = 0
+	}
+	code_count = text_count = is_counters = 0
+}
+
+BEGIN {
+	print ".\\\" SPDX-License-Identifier: Apache-2.0"
+	print ".\\\" Made from include/soma/model.h by doc/model-man.awk: make update-man"
+	print ".Dd November 29, 2026\n.Dt SOMA_MODEL 3\n.Os\n.Sh NAME\n.Nm soma_model"
+	print ".Nd an exact account of a stream-ordered memory pool"
+	print ".Sh LIBRARY\nStream-ordered memory allocator (libsoma, -lsoma)"
+	print ".Sh SYNOPSIS\n.In soma/model.h\n.Sh DESCRIPTION"
+}
+
+/^#pragma GCC visibility push/ { inside = 1; next }
+/^#pragma GCC visibility pop/ { flush_entry(); inside = 0 }
+
+# The header's own comment: the second one in the file.
+!inside && /^\/\*$/ && !described { described = in_head = 1; fresh = 1; next }
+in_head && /\*\/$/ { in_head = 0; next }
+in_head { line = comment_text($0); if (NR > 3) print_text(line); next }
+!inside { next }
+
+/^\/\* ---- / {
+	flush_entry()
+	title = $0
+	gsub(/^\/\* -+ | -+ ?\*\/$/, "", title)
+	sub(/ -+.*$/, "", title)
+	print ".Ss " toupper(substr(title, 1, 1)) substr(title, 2)
+	fresh = 1
+	next
+}
+/^$/ { flush_entry(); next }
+
+# The macro that makes the getters, and its clean-up, say nothing to a reader.
+/^#define X\(/ || /^#undef X/ || /^SOMA_MODEL_COUNTER_MAP/ { next }
+/^#define SOMA_MODEL_COUNTER_MAP/ { is_counters = 1; next }
+
+in_comment {
+	text[++text_count] = comment_text($0)
+	if (/\*\/$/)
+		in_comment = 0
+	next
+}
+/^\/\*/ && code_count == 0 {
+	line = comment_text($0)
+	if (line != "")
+		text[++text_count] = line
+	in_comment = !/\*\/$/
+	next
+}
+{ code[++code_count] = $0 }
+
+END { print ".Sh SEE ALSO\n.Xr soma 1" }

@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The replay engine on traces whose answers can be worked out by hand.
+ */
+#include "tests/replay_fixture.h"
+
+/* What a trace reserves at most under a policy and a mode of completion. */
+static uint64_t
+peak_reserved(const char *lines, const char *policy, enum replay_complete complete)
+{
+	struct replay_options options = options_for(policy);
+	struct replayed replayed;
+	uint64_t peak;
+
+	options.complete = complete;
+	replay_lines(&replayed, lines, options);
+	peak = replayed.result.peak_reserved;
+	replay_end(&replayed);
+	return peak;
+}
+
+/* ---- the numbers --------------------------------------------------------- */
+
+START_TEST(the_four_numbers_are_those_at_the_peak)
+{
+	struct replayed replayed;
+	const struct replay_moment *moment = &replayed.result.at_peak;
+
+	replay_lines(&replayed,
+		     "1,,alloc,0,1,0x1000,1000,a,,\n"
+		     "2,,alloc,0,1,0x2000,3000,b,,\n"
+		     "3,,free,0,1,0x1000,,,,\n"
+		     "4,,alloc,0,1,0x3000,500,c,,\n",
+		     options_for("cuda"));
+	ck_assert_uint_eq(replayed.result.peak_live_requested, 4000);
+	ck_assert_uint_eq(replayed.result.peak_event, 1);
+	ck_assert_uint_eq(replayed.result.peak_reserved, 32 * MIB);
+	ck_assert_uint_eq(moment->live_capacity, 4096);
+	ck_assert_uint_eq(moment->rounding_waste, 96);
+	ck_assert_uint_eq(moment->free_but_held, 32 * MIB - 4096);
+	ck_assert_uint_eq(moment->largest_free, 32 * MIB - 4096);
+	ck_assert_uint_eq(moment->stranded_by_stream, 0);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(counts_are_those_of_the_trace)
+{
+	struct replayed replayed;
+	const struct replay_counts *counts = &replayed.result.counts;
+
+	replay_lines(&replayed,
+		     "1,,alloc,0,1,0x1000,1000,a,,\n"
+		     "2,,alloc,0,2,0x2000,3000,b,,\n"
+		     "3,,mark,0,,,,begin,,\n"
+		     "4,,alloc_failed,0,1,,99,,,\n"
+		     "5,,free,0,1,0x1000,,,,\n",
+		     options_for("cuda"));
+	ck_assert_uint_eq(counts->events, 5);
+	ck_assert_uint_eq(counts->allocs, 2);
+	ck_assert_uint_eq(counts->frees, 1);
+	ck_assert_uint_eq(counts->streams, 2);
+	ck_assert_uint_eq(counts->segments, 1);
+	ck_assert_uint_eq(counts->recorded_failed, 1);
+	ck_assert_uint_eq(counts->failed, 0);
+	ck_assert_uint_eq(counts->live_blocks, 1);
+	ck_assert_uint_eq(counts->live_bytes, 3000);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(holders_are_those_at_the_peak_and_not_at_the_end)
+{
+	struct replayed replayed;
+	const struct replay_result *result = &replayed.result;
+
+	replay_lines(&replayed,
+		     "1,,alloc,0,1,0x1000,100,small,,\n"
+		     "2,,alloc,0,1,0x2000,4000,big,,\n"
+		     "3,,alloc,0,1,0x3000,200,small,,\n"
+		     "4,,free,0,1,0x2000,,,,\n"
+		     "5,,alloc,0,1,0x4000,50,late,,\n",
+		     options_for("cuda"));
+	ck_assert_uint_eq(result->holder_count, 2);
+	ck_assert_str_eq(trace_name_text(replayed.reader, result->holders[0].name), "big");
+	ck_assert_uint_eq(result->holders[0].bytes, 4000);
+	ck_assert_uint_eq(result->holders[0].blocks, 1);
+	ck_assert_str_eq(trace_name_text(replayed.reader, result->holders[1].name), "small");
+	ck_assert_uint_eq(result->holders[1].bytes, 300);
+	ck_assert_uint_eq(result->holders[1].blocks, 2);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(an_empty_trace_has_no_peak_and_no_parity)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed, "", options_for(NULL));
+	ck_assert_str_eq(replayed.result.policy->name, "cuda");
+	ck_assert_uint_eq(replayed.result.peak_live_requested, 0);
+	ck_assert(replayed.result.peak_event == REPLAY_AT_START);
+	ck_assert(!replayed.result.parity.applies);
+	ck_assert_uint_eq(replayed.result.holder_count, 0);
+	replay_end(&replayed);
+}
+END_TEST
+
+/* ---- completion ---------------------------------------------------------- */
+
+#define FREE_THEN_ALLOC                                                                            \
+	"1,,alloc,0,1,0x1000,512,,,\n"                                                             \
+	"2,,free,0,1,0x1000,,,,\n"
+
+START_TEST(complete_free_takes_a_free_as_executed)
+{
+	const char *lines = FREE_THEN_ALLOC "4,,alloc,0,1,0x2000,512,,,\n";
+
+	ck_assert_uint_eq(peak_reserved(lines, "strict", REPLAY_COMPLETE_FREE), 512);
+}
+END_TEST
+
+START_TEST(complete_sync_waits_for_a_recorded_synchronisation)
+{
+	const char *without = FREE_THEN_ALLOC "4,,alloc,0,1,0x2000,512,,,\n";
+	const char *other = FREE_THEN_ALLOC "3,,sync,0,2,,,,,\n4,,alloc,0,1,0x2000,512,,,\n";
+	const char *same = FREE_THEN_ALLOC "3,,sync,0,1,,,,,\n4,,alloc,0,1,0x2000,512,,,\n";
+	const char *device = FREE_THEN_ALLOC "3,,sync,0,2,,,,,device\n4,,alloc,0,1,0x2000,512,,,\n";
+
+	ck_assert_uint_eq(peak_reserved(without, "strict", REPLAY_COMPLETE_SYNC), 1024);
+	ck_assert_uint_eq(peak_reserved(other, "strict", REPLAY_COMPLETE_SYNC), 1024);
+	ck_assert_uint_eq(peak_reserved(same, "strict", REPLAY_COMPLETE_SYNC), 512);
+	ck_assert_uint_eq(peak_reserved(device, "strict", REPLAY_COMPLETE_SYNC), 512);
+}
+END_TEST
+
+START_TEST(complete_never_does_not_even_synchronise)
+{
+	const char *lines = FREE_THEN_ALLOC "3,,sync,0,1,,,,,\n4,,alloc,0,1,0x2000,512,,,\n";
+
+	ck_assert_uint_eq(peak_reserved(lines, "strict", REPLAY_COMPLETE_NEVER), 1024);
+}
+END_TEST
+
+START_TEST(a_synchronisation_applies_the_release_threshold)
+{
+	struct replay_options options = options_for("strict");
+	struct replayed replayed;
+	const char *lines = "1,,alloc,0,1,0x1000,4096,,,\n"
+			    "2,,free,0,1,0x1000,,,,\n"
+			    "3,,sync,0,1,,,,,\n"
+			    "4,,alloc,0,1,0x2000,512,,,\n"
+			    "5,,alloc,0,1,0x3000,8192,,,\n";
+
+	replay_lines(&replayed, lines, options);
+	ck_assert_uint_eq(replayed.result.at_peak.reserved, 4096 + 8192 - 3584);
+	replay_end(&replayed);
+	options.release_threshold = 0;
+	replay_lines(&replayed, lines, options);
+	ck_assert_uint_eq(replayed.result.at_peak.reserved, 512 + 8192);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(trim_releases_down_to_what_it_keeps)
+{
+	const char *lines = "1,,alloc,0,1,0x1000,4096,,,\n"
+			    "2,,free,0,1,0x1000,,,,\n"
+			    "3,,trim,0,,,1024,,,\n"
+			    "4,,alloc,0,1,0x2000,8192,,,\n";
+
+	ck_assert_uint_eq(peak_reserved(lines, "strict", REPLAY_COMPLETE_FREE), 8192);
+}
+END_TEST
+
+/* ---- deferred frees ------------------------------------------------------ */
+
+#define DEFERRED                                                                                   \
+	"1,,alloc,0,1,0x1000,11534336,,,\n"                                                        \
+	"2,,free,0,1,0x1000,,,,deferred\n"
+
+START_TEST(pytorch_does_not_reuse_a_deferred_free_before_it_completes)
+{
+	const char *before = DEFERRED "3,,alloc,0,1,0x2000,11534336,,,\n"
+				      "4,,free_completed,0,1,0x1000,,,,\n";
+	const char *after = DEFERRED "3,,free_completed,0,1,0x1000,,,,\n"
+				     "4,,alloc,0,1,0x2000,11534336,,,\n";
+
+	ck_assert_uint_eq(peak_reserved(before, "pytorch", REPLAY_COMPLETE_FREE), 24 * MIB);
+	ck_assert_uint_eq(peak_reserved(after, "pytorch", REPLAY_COMPLETE_FREE), 12 * MIB);
+}
+END_TEST
+
+START_TEST(a_deferred_free_leaves_live_bytes_at_once)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed, DEFERRED "3,,alloc,0,1,0x2000,600,,,\n", options_for("pytorch"));
+	ck_assert_uint_eq(replayed.result.peak_live_requested, 11534336);
+	ck_assert_uint_eq(replayed.result.counts.live_bytes, 600);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(under_sync_a_completed_free_still_waits_for_a_synchronisation)
+{
+	const char *without = DEFERRED "3,,free_completed,0,1,0x1000,,,,\n"
+				       "5,,alloc,0,1,0x2000,11534336,,,\n";
+	const char *with = DEFERRED "3,,free_completed,0,1,0x1000,,,,\n"
+				    "4,,sync,0,1,,,,,\n"
+				    "5,,alloc,0,1,0x2000,11534336,,,\n";
+
+	ck_assert_uint_eq(peak_reserved(without, "pytorch", REPLAY_COMPLETE_SYNC), 24 * MIB);
+	ck_assert_uint_eq(peak_reserved(with, "pytorch", REPLAY_COMPLETE_SYNC), 12 * MIB);
+}
+END_TEST
+
+START_TEST(strict_does_not_reuse_a_deferred_free_before_it_completes)
+{
+	const char *before = DEFERRED "3,,alloc,0,1,0x2000,11534336,,,\n"
+				      "4,,free_completed,0,1,0x1000,,,,\n";
+	const char *after = DEFERRED "3,,free_completed,0,1,0x1000,,,,\n"
+				     "4,,alloc,0,1,0x2000,11534336,,,\n";
+
+	ck_assert_uint_eq(peak_reserved(before, "strict", REPLAY_COMPLETE_FREE), 22 * MIB);
+	ck_assert_uint_eq(peak_reserved(after, "strict", REPLAY_COMPLETE_FREE), 11 * MIB);
+}
+END_TEST
+
+START_TEST(a_completion_after_its_stream_is_gone_is_fine)
+{
+	const char *lines = "1,,alloc,0,1,0x1000,512,,,\n"
+			    "2,,alloc,0,1,0x2000,512,,,\n"
+			    "3,,free,0,1,0x1000,,,,deferred\n"
+			    "4,,free,0,1,0x2000,,,,\n"
+			    "5,,stream_destroy,0,1,,,,,\n"
+			    "6,,free_completed,0,1,0x1000,,,,\n";
+
+	ck_assert_uint_eq(peak_reserved(lines, "cuda", REPLAY_COMPLETE_FREE), 32 * MIB);
+}
+END_TEST
+
+/* ---- streams ------------------------------------------------------------- */
+
+/* A block of a whole segment, freed on stream 0, wanted on stream 5. */
+#define HANDED_OVER                                                                                \
+	"1,,alloc,0,0,0x1000,33554432,,,\n"                                                        \
+	"2,,free,0,0,0x1000,,,,\n"
+#define WANTED "9,,alloc,0,5,0x2000,33554432,,,\n"
+
+START_TEST(stream_0_is_ordered_by_events_alone_unless_streams_are_said_to_be_blocking)
+{
+	const char *plain = HANDED_OVER WANTED;
+	const char *blocking = "0,,stream_create,0,5,,,,,blocking\n" HANDED_OVER WANTED;
+	const char *other = "0,,stream_create,0,5,,,,,non_blocking\n" HANDED_OVER WANTED;
+
+	ck_assert_uint_eq(peak_reserved(plain, "cuda", REPLAY_COMPLETE_SYNC), 64 * MIB);
+	ck_assert_uint_eq(peak_reserved(other, "cuda", REPLAY_COMPLETE_SYNC), 64 * MIB);
+	ck_assert_uint_eq(peak_reserved(blocking, "cuda", REPLAY_COMPLETE_SYNC), 32 * MIB);
+}
+END_TEST
+
+START_TEST(a_waited_for_event_carries_a_free_to_another_stream)
+{
+	const char *waited = HANDED_OVER "3,,record,0,0,0x77,,,,\n4,,wait,0,5,0x77,,,,\n" WANTED;
+	const char *unwaited = HANDED_OVER "3,,record,0,0,0x77,,,,\n" WANTED;
+	const char *early = "0,,record,0,0,0x77,,,,\n" HANDED_OVER "4,,wait,0,5,0x77,,,,\n" WANTED;
+
+	ck_assert_uint_eq(peak_reserved(waited, "cuda", REPLAY_COMPLETE_SYNC), 32 * MIB);
+	ck_assert_uint_eq(peak_reserved(unwaited, "cuda", REPLAY_COMPLETE_SYNC), 64 * MIB);
+	ck_assert_uint_eq(peak_reserved(early, "cuda", REPLAY_COMPLETE_SYNC), 64 * MIB);
+}
+END_TEST
+
+START_TEST(waiting_for_an_event_that_was_never_recorded_is_counted)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed, HANDED_OVER "4,,wait,0,5,0x78,,,,\n" WANTED, options_for("cuda"));
+	ck_assert_uint_eq(replayed.result.counts.unknown_events, 1);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(what_other_streams_keep_is_stranded)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,alloc,0,1,0x1000,600,,,\n"
+		     "2,,alloc,0,2,0x2000,1048576,,,\n",
+		     options_for("pytorch"));
+	ck_assert_uint_eq(replayed.result.at_peak.reserved, 4 * MIB);
+	ck_assert_uint_eq(replayed.result.at_peak.stranded_by_stream, 2 * MIB - 1024);
+	ck_assert_uint_eq(replayed.result.at_peak.free_but_held, 3 * MIB - 1024);
+	replay_end(&replayed);
+}
+END_TEST
+
+/* ---- what traces say wrongly --------------------------------------------- */
+
+START_TEST(frees_of_unknown_blocks_are_counted_and_the_first_is_named)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,free,0,1,0xabc000,,,,\n"
+		     "2,,alloc,0,1,0x1000,600,,,\n"
+		     "3,,free,0,1,0x1000,,,,\n"
+		     "4,,free,0,1,0x1000,,,,\n"
+		     "5,,free,0,1,0x0,,,,\n",
+		     options_for("cuda"));
+	ck_assert_uint_eq(replayed.result.counts.unknown_frees, 2);
+	ck_assert_uint_eq(replayed.result.first_unknown_event, 0);
+	ck_assert_uint_eq(replayed.result.first_unknown_ptr, 0xabc000);
+	ck_assert_uint_eq(replayed.result.counts.frees, 4);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(an_address_that_is_allocated_again_while_live_is_taken_as_freed)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,alloc,0,1,0x1000,600,,,\n"
+		     "2,,alloc,0,1,0x1000,700,,,\n"
+		     "3,,alloc,0,1,0x2000,0,,,\n",
+		     options_for("cuda"));
+	ck_assert_uint_eq(replayed.result.counts.overwritten, 1);
+	ck_assert_uint_eq(replayed.result.counts.ignored, 1);
+	ck_assert_uint_eq(replayed.result.peak_live_requested, 700);
+	ck_assert_uint_eq(replayed.result.counts.live_blocks, 1);
+	replay_end(&replayed);
+}
+END_TEST
+
+/* ---- out of memory ------------------------------------------------------- */
+
+static void
+check_oom(const char *lines, const char *policy, uint64_t capacity, enum replay_complete complete,
+	  struct replay_oom expected)
+{
+	struct replay_options options = options_for(policy);
+	struct replayed replayed;
+	const struct replay_oom *oom = &replayed.result.oom;
+
+	options.capacity = capacity;
+	options.complete = complete;
+	replay_lines(&replayed, lines, options);
+	ck_assert(oom->happened);
+	ck_assert_uint_eq(oom->event, expected.event);
+	ck_assert_uint_eq(oom->requested, expected.requested);
+	ck_assert_str_eq(replay_oom_text(oom->reason), replay_oom_text(expected.reason));
+	ck_assert_uint_eq(oom->short_by, expected.short_by);
+	ck_assert_uint_le(replayed.result.peak_reserved, capacity);
+	replay_end(&replayed);
+}
+
+START_TEST(more_than_the_capacity_is_truly_too_big)
+{
+	check_oom("1,,alloc,0,1,0x1000,4096,,,\n2,,alloc,0,1,0x2000,8192,,,\n", "strict", 10240,
+		  REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){ .event = 1, .requested = 8192, .reason = REPLAY_OOM_TOO_BIG, .short_by = 2048 });
+}
+END_TEST
+
+START_TEST(free_bytes_in_pieces_are_fragmentation)
+{
+	check_oom("1,,alloc,0,1,0x1000,512,,,\n"
+		  "2,,alloc,0,1,0x2000,512,,,\n"
+		  "3,,alloc,0,1,0x3000,512,,,\n"
+		  "4,,free,0,1,0x1000,,,,\n"
+		  "5,,free,0,1,0x3000,,,,\n"
+		  "6,,alloc,0,1,0x4000,1024,,,\n",
+		  "strict", 1536, REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){ .event = 5, .requested = 1024, .reason = REPLAY_OOM_FRAGMENTATION, .short_by = 512 });
+}
+END_TEST
+
+START_TEST(free_bytes_of_another_stream_are_stranded)
+{
+	check_oom("1,,alloc,0,1,0x1000,512,,,\n2,,alloc,0,2,0x2000,512,,,\n", "pytorch", 2 * MIB,
+		  REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){ .event = 1, .requested = 512, .reason = REPLAY_OOM_STRANDED, .short_by = 2 * MIB });
+}
+END_TEST
+
+START_TEST(frees_that_have_not_executed_are_named)
+{
+	check_oom("1,,alloc,0,1,0x1000,1024,,,\n2,,free,0,1,0x1000,,,,\n3,,alloc,0,1,0x2000,1024,,,\n",
+		  "strict", 1024, REPLAY_COMPLETE_NEVER,
+		  (struct replay_oom){ .event = 2, .requested = 1024, .reason = REPLAY_OOM_PENDING, .short_by = 1024 });
+}
+END_TEST
+
+START_TEST(a_capacity_lost_to_rounding_is_named)
+{
+	check_oom("1,,alloc,0,1,0x1000,513,,,\n2,,alloc,0,1,0x2000,100,,,\n", "strict", 1024,
+		  REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){ .event = 1, .requested = 100, .reason = REPLAY_OOM_ROUNDING, .short_by = 512 });
+}
+END_TEST
+
+START_TEST(a_replay_goes_on_after_a_failure)
+{
+	struct replay_options options = options_for("strict");
+	struct replayed replayed;
+
+	options.capacity = 2048;
+	replay_lines(&replayed,
+		     "1,,alloc,0,1,0x1000,1024,,,\n"
+		     "2,,alloc,0,1,0x2000,4096,,,\n"
+		     "3,,alloc,0,1,0x3000,1024,,,\n"
+		     "4,,alloc,0,1,0x4000,512,,,\n"
+		     "5,,free,0,1,0x2000,,,,\n"
+		     "6,,free,0,1,0x1000,,,,\n",
+		     options);
+	ck_assert_uint_eq(replayed.result.counts.failed, 2);
+	ck_assert_uint_eq(replayed.result.counts.unknown_frees, 0);
+	ck_assert_uint_eq(replayed.result.oom.event, 1);
+	ck_assert_uint_eq(replayed.result.counts.live_bytes, 1024);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(the_peak_is_the_one_that_was_reached_when_allocations_failed)
+{
+	struct replay_options options = options_for("strict");
+	struct replayed replayed;
+
+	/* Without a capacity the peak is at event 3. */
+	options.capacity = 4096;
+	options.columns = 8;
+	replay_lines(&replayed,
+		     "1,,alloc,0,1,0x1000,1000,a,,\n"
+		     "2,,alloc,0,1,0x2000,2000,b,,\n"
+		     "3,,free,0,1,0x1000,,,,\n"
+		     "4,,alloc,0,1,0x3000,8000,c,,\n",
+		     options);
+	ck_assert_uint_eq(replayed.result.peak_live_requested, 3000);
+	ck_assert_uint_eq(replayed.result.peak_event, 1);
+	ck_assert_uint_eq(replayed.result.at_peak.live_requested, 3000);
+	ck_assert_uint_eq(replayed.result.at_peak.rounding_waste, 72);
+	ck_assert_uint_eq(replayed.result.series.layer_count, 2);
+	ck_assert_str_eq(trace_name_text(replayed.reader, replayed.result.series.layers[0]), "b");
+	replay_end(&replayed);
+}
+END_TEST
+
+/* ---- recorded segments --------------------------------------------------- */
+
+START_TEST(recorded_addresses_are_reproduced_and_compared)
+{
+	struct replayed replayed;
+	const struct replay_parity *parity = &replayed.result.parity;
+
+	replay_lines(&replayed,
+		     "1,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"
+		     "2,,alloc,0,1,0x7f0000000000,600,,,\n"
+		     "3,,alloc,0,1,0x7f0000000400,600,,,\n"
+		     "4,,segment_alloc,0,2,0x7f0000200000,2097152,,,\n"
+		     "5,,alloc,0,2,0x7f0000200000,600,,,\n",
+		     options_for(NULL));
+	ck_assert_str_eq(replayed.result.policy->name, "pytorch");
+	ck_assert(parity->applies);
+	ck_assert_uint_eq(parity->recorded, 3);
+	ck_assert_uint_eq(parity->reproduced, 3);
+	ck_assert_uint_eq(parity->segments_recorded, 2);
+	ck_assert_uint_eq(parity->segments_reproduced, 2);
+	ck_assert(!parity->differs);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(the_first_difference_is_named_and_the_replay_goes_on)
+{
+	struct replayed replayed;
+	const struct replay_parity *parity = &replayed.result.parity;
+
+	replay_lines(&replayed,
+		     "1,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"
+		     "2,,alloc,0,1,0x7f0000000000,600,,,\n"
+		     "3,,alloc,0,1,0x7f0000010000,600,,,\n"
+		     "4,,free,0,1,0x7f0000010000,,,,\n"
+		     "5,,alloc,0,1,0x7f0000000400,600,,,\n",
+		     options_for(NULL));
+	ck_assert_uint_eq(parity->recorded, 3);
+	ck_assert_uint_eq(parity->reproduced, 2);
+	ck_assert(parity->differs);
+	ck_assert_uint_eq(parity->event, 2);
+	ck_assert_uint_eq(parity->recorded_ptr, 0x7f0000010000);
+	ck_assert_uint_eq(parity->got_ptr, 0x7f0000000400);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(other_policies_do_not_follow_recorded_segments)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"
+		     "2,,alloc,0,1,0x7f0000000000,600,,,\n",
+		     options_for("cuda"));
+	ck_assert(!replayed.result.parity.applies);
+	ck_assert_uint_eq(replayed.result.peak_reserved, 32 * MIB);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(a_segment_of_another_size_is_not_taken)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_alloc,0,1,0x7f0000000000,4194304,,,\n"
+		     "2,,alloc,0,1,0x7f0000000000,600,,,\n",
+		     options_for(NULL));
+	ck_assert_uint_eq(replayed.result.parity.segments_recorded, 1);
+	ck_assert_uint_eq(replayed.result.parity.segments_reproduced, 0);
+	ck_assert_uint_eq(replayed.result.parity.reproduced, 0);
+	ck_assert_uint_eq(replayed.result.peak_reserved, 2 * MIB);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(a_recorded_segment_free_releases_the_segment)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"
+		     "2,,alloc,0,1,0x7f0000000000,600,,,\n"
+		     "3,,free,0,1,0x7f0000000000,,,,\n"
+		     "4,,segment_free,0,1,0x7f0000000000,2097152,,,\n"
+		     "5,,segment_alloc,0,2,0x7f0000000000,2097152,,,\n"
+		     "6,,alloc,0,2,0x7f0000000000,700,,,\n",
+		     options_for(NULL));
+	ck_assert_uint_eq(replayed.result.peak_reserved, 2 * MIB);
+	ck_assert_uint_eq(replayed.result.parity.reproduced, 2);
+	ck_assert_uint_eq(replayed.result.parity.segments_reproduced, 2);
+	ck_assert_uint_eq(replayed.result.counts.unreleased, 0);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(expandable_segments_are_refused_by_name_where_they_would_be_followed)
+{
+	const char *lines = "1,,segment_map,0,1,0x7f0000000000,2097152,,,\n"
+			    "2,,alloc,0,1,0x7f0000000000,600,,,\n";
+	struct replayed replayed;
+
+	replay_lines_raw(&replayed, lines, options_for("pytorch"));
+	ck_assert_int_eq(replayed.status, SOMA_STATUS_NOT_SUPPORTED);
+	ck_assert_ptr_nonnull(strstr(replayed.error.text, "event 0: the trace uses expandable segments"));
+	replay_end(&replayed);
+	ck_assert_uint_eq(peak_reserved(lines, "cuda", REPLAY_COMPLETE_FREE), 32 * MIB);
+}
+END_TEST
+
+/* ---- devices ------------------------------------------------------------- */
+
+#define TWO_DEVICES                                                                                \
+	"1,,alloc,3,1,0x1000,600,,,\n"                                                             \
+	"2,,alloc,1,1,0x1000,700,,,\n"                                                             \
+	"3,,alloc,1,1,0x2000,800,,,\n"
+
+START_TEST(the_device_with_the_most_allocations_is_replayed)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed, TWO_DEVICES, options_for(NULL));
+	ck_assert_int_eq(replayed.result.device, 1);
+	ck_assert_uint_eq(replayed.result.device_count, 2);
+	ck_assert_uint_eq(replayed.result.peak_live_requested, 1500);
+	ck_assert_uint_eq(replayed.result.peak_event, 2);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(a_device_can_be_chosen_and_a_wrong_one_is_refused)
+{
+	struct replay_options options = options_for(NULL);
+	struct replayed replayed;
+
+	options.device = 3;
+	replay_lines(&replayed, TWO_DEVICES, options);
+	ck_assert_uint_eq(replayed.result.peak_live_requested, 600);
+	replay_end(&replayed);
+	options.device = 2;
+	replay_lines_raw(&replayed, TWO_DEVICES, options);
+	ck_assert_int_eq(replayed.status, SOMA_STATUS_INVALID_VALUE);
+	ck_assert_str_eq(replayed.error.text, "the trace has no device 2; it has 3, 1");
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(a_malformed_line_ends_the_replay_with_its_place)
+{
+	struct replayed replayed;
+
+	replay_lines_raw(&replayed, "1,,alloc,0,1,0x1000,600,,,\n2,,frobnicate,0,1,0x1000,600,,,\n",
+			 options_for(NULL));
+	ck_assert_int_eq(replayed.status, SOMA_STATUS_PARSE);
+	ck_assert_msg(strstr(replayed.error.text, ":3:") != NULL, "%s", replayed.error.text);
+	replay_end(&replayed);
+}
+END_TEST
+
+UNIT_MAIN("replay", the_four_numbers_are_those_at_the_peak, counts_are_those_of_the_trace,
+	  holders_are_those_at_the_peak_and_not_at_the_end, an_empty_trace_has_no_peak_and_no_parity,
+	  complete_free_takes_a_free_as_executed, complete_sync_waits_for_a_recorded_synchronisation,
+	  complete_never_does_not_even_synchronise, a_synchronisation_applies_the_release_threshold,
+	  trim_releases_down_to_what_it_keeps, pytorch_does_not_reuse_a_deferred_free_before_it_completes,
+	  a_deferred_free_leaves_live_bytes_at_once,
+	  under_sync_a_completed_free_still_waits_for_a_synchronisation,
+	  strict_does_not_reuse_a_deferred_free_before_it_completes,
+	  a_completion_after_its_stream_is_gone_is_fine,
+	  stream_0_is_ordered_by_events_alone_unless_streams_are_said_to_be_blocking,
+	  a_waited_for_event_carries_a_free_to_another_stream,
+	  waiting_for_an_event_that_was_never_recorded_is_counted, what_other_streams_keep_is_stranded,
+	  frees_of_unknown_blocks_are_counted_and_the_first_is_named,
+	  an_address_that_is_allocated_again_while_live_is_taken_as_freed,
+	  more_than_the_capacity_is_truly_too_big, free_bytes_in_pieces_are_fragmentation,
+	  free_bytes_of_another_stream_are_stranded, frees_that_have_not_executed_are_named,
+	  a_capacity_lost_to_rounding_is_named, a_replay_goes_on_after_a_failure,
+	  the_peak_is_the_one_that_was_reached_when_allocations_failed,
+	  recorded_addresses_are_reproduced_and_compared,
+	  the_first_difference_is_named_and_the_replay_goes_on,
+	  other_policies_do_not_follow_recorded_segments, a_segment_of_another_size_is_not_taken,
+	  a_recorded_segment_free_releases_the_segment,
+	  expandable_segments_are_refused_by_name_where_they_would_be_followed,
+	  the_device_with_the_most_allocations_is_replayed,
+	  a_device_can_be_chosen_and_a_wrong_one_is_refused,
+	  a_malformed_line_ends_the_replay_with_its_place)

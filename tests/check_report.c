@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reports: the JSON object's keys and values, the text's lines, the picture's
+ * file, names and quantities.
+ */
+#include <jansson.h>
+
+#include "tests/replay_fixture.h"
+#include "tools/report/report.h"
+#include "tools/units.h"
+
+#define SEGMENTS                                                                                   \
+	"1000000,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"                                   \
+	"2000000,,alloc,0,1,0x7f0000000000,600,layer \"one\",,\n"                                  \
+	"3000000,,alloc,0,1,0x7f0000000400,900,two,,\n"                                            \
+	"4000000,,free,0,1,0x7f0000000000,,,,\n"
+
+static struct report
+report_of(const struct replayed *replayed)
+{
+	return (struct report){ "dir/some.trace", replayed->reader, &replayed->options, &replayed->result };
+}
+
+static json_t *
+json_of(const struct replayed *replayed)
+{
+	struct report report = report_of(replayed);
+	FILE *file = tmpfile();
+	json_error_t error;
+	json_t *object;
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert(report_json(file, &report));
+	rewind(file);
+	object = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+	ck_assert_msg(object != NULL, "%s", error.text);
+	fclose(file);
+	return object;
+}
+
+static char *
+text_of(const struct replayed *replayed)
+{
+	struct report report = report_of(replayed);
+	char *text = NULL;
+	size_t size;
+	FILE *file = open_memstream(&text, &size);
+
+	ck_assert_ptr_nonnull(file);
+	report_text(file, &report);
+	fclose(file);
+	return text;
+}
+
+static uint64_t
+integer_at(const json_t *object, const char *key)
+{
+	json_t *value = json_object_get(object, key);
+
+	ck_assert_msg(json_is_integer(value), "%s is no integer", key);
+	return (uint64_t)json_integer_value(value);
+}
+
+static void
+check_keys(const json_t *object, const char *const *keys)
+{
+	size_t count = 0;
+
+	for (; keys[count] != NULL; count++)
+		ck_assert_msg(json_object_get(object, keys[count]) != NULL, "no key %s", keys[count]);
+	ck_assert_uint_eq(json_object_size(object), count);
+}
+
+START_TEST(the_object_has_all_its_keys_and_no_others)
+{
+	static const char *const top[] = { "peak_live_requested", "peak_reserved", "utilisation", "allocs",
+					   "frees", "segments", "rounding_waste", "free_but_held",
+					   "largest_free", "stranded_by_stream", "parity", "oom", "holders",
+					   "counts", "settings", NULL };
+	static const char *const parity[] = { "recorded", "reproduced", "segments_recorded",
+					      "segments_reproduced", "first_difference", NULL };
+	static const char *const settings[] = { "trace", "format", "device", "policy", "capacity",
+						"release_threshold", "complete", NULL };
+	struct replayed replayed;
+	json_t *object;
+
+	replay_lines(&replayed, SEGMENTS, options_for(NULL));
+	object = json_of(&replayed);
+	check_keys(object, top);
+	check_keys(json_object_get(object, "parity"), parity);
+	check_keys(json_object_get(object, "settings"), settings);
+	json_decref(object);
+	replay_end(&replayed);
+	replay_lines(&replayed, "", options_for("strict"));
+	object = json_of(&replayed);
+	check_keys(object, top);
+	ck_assert(json_is_null(json_object_get(object, "parity")));
+	ck_assert(json_is_null(json_object_get(object, "oom")));
+	ck_assert(json_is_array(json_object_get(object, "holders")));
+	ck_assert_double_eq(json_number_value(json_object_get(object, "utilisation")), 0);
+	json_decref(object);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(the_object_has_exact_bytes)
+{
+	struct replayed replayed;
+	json_t *object, *holder;
+
+	replay_lines(&replayed, SEGMENTS, options_for(NULL));
+	object = json_of(&replayed);
+	ck_assert_uint_eq(integer_at(object, "peak_live_requested"), 1500);
+	ck_assert_uint_eq(integer_at(object, "peak_reserved"), 2097152);
+	ck_assert_uint_eq(integer_at(object, "rounding_waste"), 548);
+	ck_assert_uint_eq(integer_at(object, "free_but_held"), 2097152 - 2048);
+	ck_assert_uint_eq(integer_at(object, "allocs"), 2);
+	ck_assert_uint_eq(integer_at(object, "frees"), 1);
+	ck_assert_uint_eq(integer_at(object, "segments"), 1);
+	ck_assert_double_eq_tol(json_number_value(json_object_get(object, "utilisation")), 1500.0 / 2097152,
+				1e-12);
+	ck_assert_uint_eq(integer_at(json_object_get(object, "parity"), "reproduced"), 2);
+	holder = json_array_get(json_object_get(object, "holders"), 1);
+	ck_assert_str_eq(json_string_value(json_object_get(holder, "name")), "layer \"one\"");
+	ck_assert_uint_eq(integer_at(holder, "bytes"), 600);
+	json_decref(object);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(out_of_memory_and_a_difference_are_objects)
+{
+	struct replay_options options = options_for("pytorch");
+	struct replayed replayed;
+	json_t *object, *oom, *difference;
+
+	options.capacity = 2 * MIB;
+	replay_lines(&replayed, SEGMENTS "5,,alloc,0,1,0x7f0000400000,3145728,,,\n", options);
+	object = json_of(&replayed);
+	oom = json_object_get(object, "oom");
+	ck_assert_uint_eq(integer_at(oom, "event"), 4);
+	ck_assert_uint_eq(integer_at(oom, "requested"), 3145728);
+	ck_assert_uint_eq(integer_at(oom, "short_by"), 3145728 + 900 - 2097152);
+	ck_assert_str_eq(json_string_value(json_object_get(oom, "reason")), "truly too big");
+	ck_assert_uint_eq(json_object_size(oom), 4);
+	difference = json_object_get(json_object_get(object, "parity"), "first_difference");
+	ck_assert_uint_eq(integer_at(difference, "event"), 4);
+	ck_assert_str_eq(json_string_value(json_object_get(difference, "recorded")), "0x7f0000400000");
+	ck_assert(json_is_null(json_object_get(difference, "got")));
+	json_decref(object);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(a_name_that_is_no_utf8_is_still_json)
+{
+	struct replayed replayed;
+	json_t *object, *holder;
+
+	replay_lines(&replayed, "1,,alloc,0,1,0x1000,600,caf\xe9,,\n", options_for("cuda"));
+	object = json_of(&replayed);
+	holder = json_array_get(json_object_get(object, "holders"), 0);
+	ck_assert_str_eq(json_string_value(json_object_get(holder, "name")), "caf?");
+	json_decref(object);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(the_text_says_peak_parity_and_verdict)
+{
+	static const char *const lines[] = {
+		"dir/some.trace\n",
+		"  soma-csv, device 0, 4 events on 1 stream\n",
+		"  policy pytorch, capacity unlimited, release threshold keep everything, frees complete: free\n",
+		"  Peak live requested       1.46 KiB  at event 2\n",
+		"  Peak reserved             2.00 MiB\n",
+		"  Rounding waste               548 B\n",
+		"\n2 of 2 recorded addresses reproduced, 1 of 1 recorded segments\n",
+		"No capacity was set, and nothing failed.\n",
+	};
+	struct replayed replayed;
+	char *text;
+
+	replay_lines(&replayed, SEGMENTS, options_for(NULL));
+	text = text_of(&replayed);
+	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+		ck_assert_msg(strstr(text, lines[i]) != NULL, "no line %sin\n%s", lines[i], text);
+	free(text);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(the_text_says_out_of_memory_and_why)
+{
+	struct replay_options options = options_for("strict");
+	struct replayed replayed;
+	char *text;
+
+	options.capacity = 1024;
+	replay_lines(&replayed, "1,,alloc,0,1,0x1000,4096,,,\n", options);
+	text = text_of(&replayed);
+	ck_assert_msg(strstr(text, "Out of memory at event 0: 4.00 KiB requested, 3.00 KiB short: "
+				   "truly too big\n") != NULL,
+		      "%s", text);
+	free(text);
+	replay_end(&replayed);
+}
+END_TEST
+
+/* ---- the picture --------------------------------------------------------- */
+
+static void
+check_picture(const char *path, const char *begins, size_t length)
+{
+	struct replay_options options = options_for(NULL);
+	struct replayed replayed;
+	struct report report;
+	char start[16] = "";
+	FILE *file;
+
+	options.columns = 100;
+	replay_lines(&replayed, SEGMENTS, options);
+	report = report_of(&replayed);
+	ck_assert_ptr_null(report_plot(path, &report));
+	file = fopen(path, "rb");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_uint_eq(fread(start, 1, length, file), length);
+	ck_assert_mem_eq(start, begins, length);
+	fseek(file, 0, SEEK_END);
+	ck_assert_int_gt(ftell(file), 10000);
+	fclose(file);
+	unlink(path);
+	replay_end(&replayed);
+}
+
+START_TEST(a_picture_is_written_in_the_format_of_its_name)
+{
+	check_picture("check_report.svg", "<?xml", 5);
+	check_picture("check_report.PNG", "\x89PNG", 4);
+	ck_assert_int_eq(plot_format_of("picture.pdf"), PLOT_NONE);
+	ck_assert_int_eq(plot_format_of("svg"), PLOT_NONE);
+}
+END_TEST
+
+START_TEST(a_picture_that_cannot_be_written_says_why)
+{
+	struct replay_options options = options_for(NULL);
+	struct replayed replayed;
+	struct report report;
+
+	options.columns = 100;
+	replay_lines(&replayed, SEGMENTS, options);
+	report = report_of(&replayed);
+	ck_assert_ptr_nonnull(report_plot("no/such/folder/x.png", &report));
+	ck_assert_ptr_nonnull(report_plot("no/such/folder/x.svg", &report));
+	replay_end(&replayed);
+}
+END_TEST
+
+/* ---- names and quantities ------------------------------------------------ */
+
+START_TEST(names_are_shortened_in_the_middle_by_whole_characters)
+{
+	char buffer[64];
+
+	ck_assert_str_eq(report_shorten(buffer, "short", 10), "short");
+	ck_assert_str_eq(report_shorten(buffer, "abcdefghijklmnop", 12), "abc...klmnop");
+	ck_assert_str_eq(report_shorten(buffer, "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 6),
+			 "\xc3\xa9...\xc3\xa9\xc3\xa9");
+	ck_assert_str_eq(report_shorten(buffer, "\xc3\xa9\xc3\xa9\xc3\xa9", 3), "\xc3\xa9\xc3\xa9\xc3\xa9");
+}
+END_TEST
+
+START_TEST(quantities_read_well)
+{
+	char buffer[UNITS_MAX];
+
+	ck_assert_str_eq(units_bytes(buffer, 0), "0 B");
+	ck_assert_str_eq(units_bytes(buffer, 1023), "1023 B");
+	ck_assert_str_eq(units_bytes(buffer, 1024), "1.00 KiB");
+	ck_assert_str_eq(units_bytes(buffer, 1783664516), "1.66 GiB");
+	ck_assert_str_eq(units_bytes(buffer, UINT64_MAX), "16.0 EiB");
+	ck_assert_str_eq(units_count(buffer, 999), "999");
+	ck_assert_str_eq(units_count(buffer, 1234567), "1,234,567");
+	ck_assert_str_eq(units_percent(buffer, 1, 3), "33.3 %");
+	ck_assert_str_eq(units_percent(buffer, 1, 0), "-");
+	ck_assert_str_eq(units_plural(buffer, 1, "block"), "1 block");
+	ck_assert_str_eq(units_plural(buffer, 1000, "block"), "1,000 blocks");
+}
+END_TEST
+
+UNIT_MAIN("report", the_object_has_all_its_keys_and_no_others, the_object_has_exact_bytes,
+	  out_of_memory_and_a_difference_are_objects, a_name_that_is_no_utf8_is_still_json,
+	  the_text_says_peak_parity_and_verdict, the_text_says_out_of_memory_and_why,
+	  a_picture_is_written_in_the_format_of_its_name, a_picture_that_cannot_be_written_says_why,
+	  names_are_shortened_in_the_middle_by_whole_characters, quantities_read_well)

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Traces whose answers are known: checking one, and finding it in the source tree.
+ */
+#ifndef SOMA_TESTS_KNOWN_TRACES_H
+#define SOMA_TESTS_KNOWN_TRACES_H
+
+#include "tests/replay_fixture.h"
+
+struct known {
+	const char *file;
+	uint64_t addresses, segments;
+	uint64_t peak_live, peak_reserved;
+};
+
+static inline void
+path_of(char *path, size_t size, const char *folder, const char *file)
+{
+	const char *source = getenv("srcdir");
+
+	snprintf(path, size, "%s/%s/%s", source != NULL ? source : ".", folder, file);
+}
+
+static inline void
+check_known(const char *folder, const struct known *known)
+{
+	struct replayed replayed;
+	const struct replay_result *result = &replayed.result;
+	char path[512];
+
+	path_of(path, sizeof path, folder, known->file);
+	replay_file(&replayed, path, options_for(NULL));
+	ck_assert_msg(replayed.status == SOMA_STATUS_OK, "%s: %s", path, replayed.error.text);
+	ck_assert_str_eq(result->policy->name, "pytorch");
+	ck_assert_uint_eq(result->parity.recorded, known->addresses);
+	ck_assert_uint_eq(result->parity.reproduced, known->addresses);
+	ck_assert_uint_eq(result->parity.segments_recorded, known->segments);
+	ck_assert_uint_eq(result->parity.segments_reproduced, known->segments);
+	ck_assert_uint_eq(result->peak_live_requested, known->peak_live);
+	ck_assert_uint_eq(result->peak_reserved, known->peak_reserved);
+	ck_assert_uint_eq(result->at_peak.live_requested, known->peak_live);
+	ck_assert_uint_eq(result->counts.unknown_frees, 0);
+	replay_end(&replayed);
+}
+
+/* Holders' bytes sum up to the peak, and no capacity below the live peak will do. */
+static inline void
+check_consistent(const char *path, const char *policy)
+{
+	struct replay_options options = options_for(policy);
+	struct replayed replayed;
+	uint64_t sum = 0, reserved;
+
+	replay_file(&replayed, path, options);
+	ck_assert_msg(replayed.status == SOMA_STATUS_OK, "%s: %s", path, replayed.error.text);
+	for (size_t i = 0; i < replayed.result.holder_count; i++)
+		sum += replayed.result.holders[i].bytes;
+	ck_assert_uint_eq(sum, replayed.result.peak_live_requested);
+	reserved = replayed.result.peak_reserved;
+	options.capacity = replayed.result.peak_live_requested - 1;
+	replay_end(&replayed);
+
+	replay_file(&replayed, path, options);
+	ck_assert(replayed.result.oom.happened);
+	ck_assert_uint_gt(replayed.result.oom.short_by, 0);
+	ck_assert_uint_le(replayed.result.peak_reserved, options.capacity);
+	replay_end(&replayed);
+
+	options.capacity = reserved;
+	replay_file(&replayed, path, options);
+	ck_assert(!replayed.result.oom.happened);
+	replay_end(&replayed);
+}
+
+#endif
