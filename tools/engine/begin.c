@@ -4,7 +4,7 @@
  * are adopted as they were; under another policy the blocks that were live are
  * allocated first, in address order.
  */
-#include "tools/engine/run.h"
+#include "tools/engine/blocks.h"
 
 #include <stdlib.h>
 

@@ -13,30 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/engine/moment.h"
-#include "tools/xalloc.h"
+#include "tools/engine/blocks.h"
 
 #define PROGRESS_EVERY 65536
-
-enum block_state {
-	BLOCK_LIVE,
-	BLOCK_FAILED,  /* the trace has it, the model had no room */
-	BLOCK_PENDING, /* freed; its completion is still to come */
-	BLOCK_APART,   /* the same, freed on a stream made for that */
-};
-
-struct run_block {
-	struct table_key key; /* the trace's address; the tag is the holder */
-	enum block_state state;
-	union {
-		uint64_t ptr;    /* LIVE: the model's */
-		uint64_t stream; /* PENDING, APART: the one that frees it, ... */
-	};
-	union {
-		uint64_t size; /* LIVE: requested */
-		uint64_t seq;  /* PENDING, APART: ... and its position after the free */
-	};
-};
 
 enum soma_status
 run_fail(struct run *run, uint64_t event, enum soma_status status)
@@ -47,206 +26,6 @@ run_fail(struct run *run, uint64_t event, enum soma_status status)
 	else
 		snprintf(run->error->text, sizeof run->error->text, "event %" PRIu64 ": %s", event,
 			 soma_error_last()->text);
-	return status;
-}
-
-/* ---- peaks --------------------------------------------------------------- */
-
-void
-run_note_peak(struct run *run, uint64_t event, uint64_t stream)
-{
-	struct replay_result *result = run->result;
-	uint64_t used = soma_model_used(run->model);
-
-	if (used <= result->peak_live_requested && event != REPLAY_AT_START)
-		return;
-	result->peak_live_requested = used;
-	result->peak_event = event;
-	result->peak_x = run->x;
-	holders_mark_peak(&run->holders);
-	if (event == run->plan->peak_event)
-		moment_take(run->model, stream, &result->at_peak);
-}
-
-/* ---- blocks -------------------------------------------------------------- */
-
-static struct run_block *
-enter(struct run *run, uint64_t ptr, enum block_state state)
-{
-	struct run_block *block = table_add(&run->blocks, ptr);
-
-	block->state = state;
-	return block;
-}
-
-void
-run_enter(struct run *run, uint64_t ptr, uint64_t model_ptr, uint64_t size, trace_name holder)
-{
-	struct run_block *block = enter(run, ptr, BLOCK_LIVE);
-
-	block->key.tag = holder;
-	block->ptr = model_ptr;
-	block->size = size;
-	holders_add(&run->holders, holder, size, 1);
-}
-
-static void
-compare_address(struct run *run, uint64_t event, uint64_t recorded, uint64_t got)
-{
-	struct replay_parity *parity = &run->result->parity;
-
-	parity->recorded++;
-	if (got == recorded) {
-		parity->reproduced++;
-	} else if (!parity->differs) {
-		parity->differs = true;
-		parity->event = event;
-		parity->recorded_ptr = recorded;
-		parity->got_ptr = got;
-	}
-}
-
-void
-run_no_room(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream)
-{
-	struct replay_result *result = run->result;
-
-	enter(run, ptr, BLOCK_FAILED);
-	result->counts.failed++;
-	if (result->oom.happened)
-		return;
-	result->oom.event = event;
-	result->oom.x = run->x;
-	moment_verdict(run->model, stream, size, run->plan->options->capacity, &result->oom);
-}
-
-enum soma_status
-run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream, trace_name holder)
-{
-	struct soma_model_alloc alloc = { 0 };
-	uint64_t released = run->source.released;
-	enum soma_status status = soma_model_alloc(run->model, size, stream, &alloc);
-
-	if (run->source.released != released)
-		run->result->parity.disturbed = true;
-	if (run->result->parity.applies && event != REPLAY_AT_START &&
-	    (status == SOMA_STATUS_OK || status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY))
-		compare_address(run, event, ptr, alloc.ptr);
-	if (status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY) {
-		run_no_room(run, event, ptr, size, stream);
-		return SOMA_STATUS_OK;
-	}
-	if (status == SOMA_STATUS_OK)
-		run_enter(run, ptr, alloc.ptr, size, holder);
-	return status;
-}
-
-/* Under `free`, a stream is never behind its completed frees. */
-static enum soma_status
-advance_to_end(struct run *run, uint64_t stream)
-{
-	struct soma_model_position position;
-	enum soma_status status = soma_model_position(run->model, stream, &position);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	return soma_model_advance(run->model, stream, position.submitted);
-}
-
-static enum soma_status
-free_in_model(struct run *run, struct run_block *block, uint64_t stream)
-{
-	enum soma_status status = soma_model_free(run->model, block->ptr, stream);
-
-	if (status == SOMA_STATUS_OK)
-		holders_add(&run->holders, block->key.tag, block->size, -1);
-	return status;
-}
-
-static enum soma_status
-free_now(struct run *run, struct run_block *block, uint64_t stream)
-{
-	enum soma_status status = SOMA_STATUS_OK;
-
-	if (block->state == BLOCK_LIVE) {
-		status = free_in_model(run, block, stream);
-		if (status == SOMA_STATUS_OK && run->plan->options->complete == REPLAY_COMPLETE_FREE)
-			status = advance_to_end(run, stream);
-	}
-	table_remove(&run->blocks, block);
-	return status;
-}
-
-/*
- * A free that completes later.  A stream that may reuse its own frees at once must
- * not see this one before: with segments per stream it is freed on a stream made
- * for it, which nobody allocates from.
- */
-enum soma_status
-run_free_later(struct run *run, uint64_t ptr, uint64_t stream)
-{
-	struct run_block *block = table_find(&run->blocks, ptr);
-	bool apart = run->plan->policy->per_stream;
-	struct soma_model_position position;
-	enum soma_status status = SOMA_STATUS_OK;
-
-	if (block->state == BLOCK_FAILED)
-		return SOMA_STATUS_OK;
-	if (apart)
-		status = soma_model_stream_create(run->model, SOMA_STREAM_NON_BLOCKING, &stream);
-	if (status == SOMA_STATUS_OK)
-		status = free_in_model(run, block, stream);
-	if (status == SOMA_STATUS_OK)
-		status = soma_model_position(run->model, stream, &position);
-	if (status != SOMA_STATUS_OK)
-		return status;
-	block->state = apart ? BLOCK_APART : BLOCK_PENDING;
-	block->stream = stream;
-	block->seq = position.submitted;
-	return SOMA_STATUS_OK;
-}
-
-static enum soma_status
-end_stream(struct run *run, uint64_t stream)
-{
-	enum soma_status status = advance_to_end(run, stream);
-
-	return status == SOMA_STATUS_OK ? soma_model_stream_destroy(run->model, stream) : status;
-}
-
-/* A stream that is gone has executed everything. */
-static enum soma_status
-advance_to(struct run *run, uint64_t stream, uint64_t seq)
-{
-	enum soma_status status = soma_model_advance(run->model, stream, seq);
-
-	return status == SOMA_STATUS_INVALID_VALUE ? SOMA_STATUS_OK : status;
-}
-
-static enum soma_status
-complete(struct run *run, const struct run_block *block)
-{
-	enum replay_complete mode = run->plan->options->complete;
-
-	if (mode == REPLAY_COMPLETE_FREE && block->state == BLOCK_APART)
-		return end_stream(run, block->stream);
-	if (mode == REPLAY_COMPLETE_FREE && block->state == BLOCK_PENDING)
-		return advance_to(run, block->stream, block->seq);
-	if (mode == REPLAY_COMPLETE_SYNC && block->state == BLOCK_APART) {
-		run->executed = xgrow(run->executed, &run->executed_room, run->executed_count,
-				      sizeof *run->executed);
-		run->executed[run->executed_count++] = block->stream;
-	}
-	return SOMA_STATUS_OK;
-}
-
-static enum soma_status
-end_executed(struct run *run)
-{
-	enum soma_status status = SOMA_STATUS_OK;
-
-	while (status == SOMA_STATUS_OK && run->executed_count > 0)
-		status = end_stream(run, run->executed[--run->executed_count]);
 	return status;
 }
 
@@ -268,7 +47,7 @@ on_alloc(struct run *run, const struct trace_event *event)
 	block = table_find(&run->blocks, event->ptr);
 	if (status == SOMA_STATUS_OK && block != NULL) {
 		run->result->counts.overwritten++;
-		status = free_now(run, block, stream);
+		status = run_free(run, block, stream);
 	}
 	if (status == SOMA_STATUS_OK)
 		status = run_alloc(run, event->index, event->ptr, event->size, stream, event->holder);
@@ -305,7 +84,7 @@ on_free(struct run *run, const struct trace_event *event)
 	status = streams_get(&run->streams, event->stream, streams_group(&run->streams, event->ptr), &stream);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	return event->deferred ? run_free_later(run, event->ptr, stream) : free_now(run, block, stream);
+	return event->deferred ? run_free_later(run, event->ptr, stream) : run_free(run, block, stream);
 }
 
 /* A completion without a free before it is that of an unknown free: counted there. */
@@ -317,7 +96,7 @@ on_free_completed(struct run *run, const struct trace_event *event)
 
 	if (block == NULL || block->state == BLOCK_LIVE)
 		return SOMA_STATUS_OK;
-	status = complete(run, block);
+	status = run_complete(run, block);
 	table_remove(&run->blocks, block);
 	return status;
 }
@@ -360,7 +139,7 @@ on_sync(struct run *run, const struct trace_event *event)
 
 	if (run->plan->options->complete == REPLAY_COMPLETE_NEVER)
 		return SOMA_STATUS_OK;
-	status = end_executed(run);
+	status = run_end_executed(run);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	return has_detail(run, event, "device") ? soma_model_synchronize_all(run->model)

@@ -49,14 +49,6 @@ enum soma_status run_trace(const struct run_plan *plan, struct trace_reader *rea
 /* Puts what was there before the trace into the model (begin.c). */
 enum soma_status run_begin(struct run *run);
 
-/* What run_begin() and the events share (run.c). */
-enum soma_status run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream,
-			   trace_name holder);
-void run_no_room(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream);
-void run_enter(struct run *run, uint64_t ptr, uint64_t model_ptr, uint64_t size, trace_name holder);
-enum soma_status run_free_later(struct run *run, uint64_t ptr, uint64_t stream);
-void run_note_peak(struct run *run, uint64_t event, uint64_t stream);
-
 /* Records "event N: TEXT" and passes the status on. */
 enum soma_status run_fail(struct run *run, uint64_t event, enum soma_status status);
 

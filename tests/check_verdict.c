@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The replay engine's verdicts: why memory ran out, which recorded addresses were
+ * reproduced, which device, what is refused.
+ */
+#include "tests/replay_fixture.h"
+
+/* ---- out of memory ------------------------------------------------------- */
+
+static void
+check_oom(const char *lines, const char *policy, uint64_t capacity, enum replay_complete complete,
+	  struct replay_oom expected)
+{
+	struct replay_options options = options_for(policy);
+	struct replayed replayed;
+	const struct replay_oom *oom = &replayed.result.oom;
+
+	options.capacity = capacity;
+	options.complete = complete;
+	replay_lines(&replayed, lines, options);
+	ck_assert(oom->happened);
+	ck_assert_uint_eq(oom->event, expected.event);
+	ck_assert_uint_eq(oom->requested, expected.requested);
+	ck_assert_str_eq(replay_oom_text(oom->reason), replay_oom_text(expected.reason));
+	ck_assert_uint_eq(oom->short_by, expected.short_by);
+	ck_assert_uint_le(replayed.result.peak_reserved, capacity);
+	replay_end(&replayed);
+}
+
+START_TEST(more_than_the_capacity_is_truly_too_big)
+{
+	check_oom("1,,alloc,0,1,0x1000,4096,,,\n2,,alloc,0,1,0x2000,8192,,,\n", "strict", 10240,
+		  REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){ .event = 1, .requested = 8192, .reason = REPLAY_OOM_TOO_BIG, .short_by = 2048 });
+}
+END_TEST
+
+START_TEST(free_bytes_in_pieces_are_fragmentation)
+{
+	check_oom("1,,alloc,0,1,0x1000,512,,,\n"
+		  "2,,alloc,0,1,0x2000,512,,,\n"
+		  "3,,alloc,0,1,0x3000,512,,,\n"
+		  "4,,free,0,1,0x1000,,,,\n"
+		  "5,,free,0,1,0x3000,,,,\n"
+		  "6,,alloc,0,1,0x4000,1024,,,\n",
+		  "strict", 1536, REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){ .event = 5, .requested = 1024, .reason = REPLAY_OOM_FRAGMENTATION, .short_by = 512 });
+}
+END_TEST
+
+START_TEST(free_bytes_of_another_stream_are_stranded)
+{
+	check_oom("1,,alloc,0,1,0x1000,512,,,\n2,,alloc,0,2,0x2000,512,,,\n", "pytorch", 2 * MIB,
+		  REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){ .event = 1, .requested = 512, .reason = REPLAY_OOM_STRANDED, .short_by = 2 * MIB });
+}
+END_TEST
+
+START_TEST(frees_that_have_not_executed_are_named)
+{
+	check_oom("1,,alloc,0,1,0x1000,1024,,,\n2,,free,0,1,0x1000,,,,\n3,,alloc,0,1,0x2000,1024,,,\n",
+		  "strict", 1024, REPLAY_COMPLETE_NEVER,
+		  (struct replay_oom){ .event = 2, .requested = 1024, .reason = REPLAY_OOM_PENDING, .short_by = 1024 });
+}
+END_TEST
+
+START_TEST(a_capacity_lost_to_rounding_is_named)
+{
+	check_oom("1,,alloc,0,1,0x1000,513,,,\n2,,alloc,0,1,0x2000,100,,,\n", "strict", 1024,
+		  REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){ .event = 1, .requested = 100, .reason = REPLAY_OOM_ROUNDING, .short_by = 512 });
+}
+END_TEST
+
+START_TEST(a_replay_goes_on_after_a_failure)
+{
+	struct replay_options options = options_for("strict");
+	struct replayed replayed;
+
+	options.capacity = 2048;
+	replay_lines(&replayed,
+		     "1,,alloc,0,1,0x1000,1024,,,\n"
+		     "2,,alloc,0,1,0x2000,4096,,,\n"
+		     "3,,alloc,0,1,0x3000,1024,,,\n"
+		     "4,,alloc,0,1,0x4000,512,,,\n"
+		     "5,,free,0,1,0x2000,,,,\n"
+		     "6,,free,0,1,0x1000,,,,\n",
+		     options);
+	ck_assert_uint_eq(replayed.result.counts.failed, 2);
+	ck_assert_uint_eq(replayed.result.counts.unknown_frees, 0);
+	ck_assert_uint_eq(replayed.result.oom.event, 1);
+	ck_assert_uint_eq(replayed.result.counts.live_bytes, 1024);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(the_peak_is_the_one_that_was_reached_when_allocations_failed)
+{
+	struct replay_options options = options_for("strict");
+	struct replayed replayed;
+
+	/* Without a capacity the peak is at event 3. */
+	options.capacity = 4096;
+	options.columns = 8;
+	replay_lines(&replayed,
+		     "1,,alloc,0,1,0x1000,1000,a,,\n"
+		     "2,,alloc,0,1,0x2000,2000,b,,\n"
+		     "3,,free,0,1,0x1000,,,,\n"
+		     "4,,alloc,0,1,0x3000,8000,c,,\n",
+		     options);
+	ck_assert_uint_eq(replayed.result.peak_live_requested, 3000);
+	ck_assert_uint_eq(replayed.result.peak_event, 1);
+	ck_assert_uint_eq(replayed.result.at_peak.live_requested, 3000);
+	ck_assert_uint_eq(replayed.result.at_peak.rounding_waste, 72);
+	ck_assert_uint_eq(replayed.result.series.layer_count, 2);
+	ck_assert_str_eq(trace_name_text(replayed.reader, replayed.result.series.layers[0]), "b");
+	replay_end(&replayed);
+}
+END_TEST
+
+/* ---- recorded segments --------------------------------------------------- */
+
+START_TEST(recorded_addresses_are_reproduced_and_compared)
+{
+	struct replayed replayed;
+	const struct replay_parity *parity = &replayed.result.parity;
+
+	replay_lines(&replayed,
+		     "1,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"
+		     "2,,alloc,0,1,0x7f0000000000,600,,,\n"
+		     "3,,alloc,0,1,0x7f0000000400,600,,,\n"
+		     "4,,segment_alloc,0,2,0x7f0000200000,2097152,,,\n"
+		     "5,,alloc,0,2,0x7f0000200000,600,,,\n",
+		     options_for(NULL));
+	ck_assert_str_eq(replayed.result.policy->name, "pytorch");
+	ck_assert(parity->applies);
+	ck_assert_uint_eq(parity->recorded, 3);
+	ck_assert_uint_eq(parity->reproduced, 3);
+	ck_assert_uint_eq(parity->segments_recorded, 2);
+	ck_assert_uint_eq(parity->segments_reproduced, 2);
+	ck_assert(!parity->differs);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(the_first_difference_is_named_and_the_replay_goes_on)
+{
+	struct replayed replayed;
+	const struct replay_parity *parity = &replayed.result.parity;
+
+	replay_lines(&replayed,
+		     "1,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"
+		     "2,,alloc,0,1,0x7f0000000000,600,,,\n"
+		     "3,,alloc,0,1,0x7f0000010000,600,,,\n"
+		     "4,,free,0,1,0x7f0000010000,,,,\n"
+		     "5,,alloc,0,1,0x7f0000000400,600,,,\n",
+		     options_for(NULL));
+	ck_assert_uint_eq(parity->recorded, 3);
+	ck_assert_uint_eq(parity->reproduced, 2);
+	ck_assert(parity->differs);
+	ck_assert_uint_eq(parity->event, 2);
+	ck_assert_uint_eq(parity->recorded_ptr, 0x7f0000010000);
+	ck_assert_uint_eq(parity->got_ptr, 0x7f0000000400);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(other_policies_do_not_follow_recorded_segments)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"
+		     "2,,alloc,0,1,0x7f0000000000,600,,,\n",
+		     options_for("cuda"));
+	ck_assert(!replayed.result.parity.applies);
+	ck_assert_uint_eq(replayed.result.peak_reserved, 32 * MIB);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(a_segment_of_another_size_is_not_taken)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_alloc,0,1,0x7f0000000000,4194304,,,\n"
+		     "2,,alloc,0,1,0x7f0000000000,600,,,\n",
+		     options_for(NULL));
+	ck_assert_uint_eq(replayed.result.parity.segments_recorded, 1);
+	ck_assert_uint_eq(replayed.result.parity.segments_reproduced, 0);
+	ck_assert_uint_eq(replayed.result.parity.reproduced, 0);
+	ck_assert_uint_eq(replayed.result.peak_reserved, 2 * MIB);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(a_recorded_segment_free_releases_the_segment)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"
+		     "2,,alloc,0,1,0x7f0000000000,600,,,\n"
+		     "3,,free,0,1,0x7f0000000000,,,,\n"
+		     "4,,segment_free,0,1,0x7f0000000000,2097152,,,\n"
+		     "5,,segment_alloc,0,2,0x7f0000000000,2097152,,,\n"
+		     "6,,alloc,0,2,0x7f0000000000,700,,,\n",
+		     options_for(NULL));
+	ck_assert_uint_eq(replayed.result.peak_reserved, 2 * MIB);
+	ck_assert_uint_eq(replayed.result.parity.reproduced, 2);
+	ck_assert_uint_eq(replayed.result.parity.segments_reproduced, 2);
+	ck_assert_uint_eq(replayed.result.counts.unreleased, 0);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(expandable_segments_are_refused_by_name_where_they_would_be_followed)
+{
+	const char *lines = "1,,segment_map,0,1,0x7f0000000000,2097152,,,\n"
+			    "2,,alloc,0,1,0x7f0000000000,600,,,\n";
+	struct replayed replayed;
+
+	replay_lines_raw(&replayed, lines, options_for("pytorch"));
+	ck_assert_int_eq(replayed.status, SOMA_STATUS_NOT_SUPPORTED);
+	ck_assert_ptr_nonnull(strstr(replayed.error.text, "event 0: the trace uses expandable segments"));
+	replay_end(&replayed);
+	replay_lines(&replayed, lines, options_for("cuda"));
+	ck_assert_uint_eq(replayed.result.peak_reserved, 32 * MIB);
+	replay_end(&replayed);
+}
+END_TEST
+
+/* ---- devices ------------------------------------------------------------- */
+
+#define TWO_DEVICES                                                                                \
+	"1,,alloc,3,1,0x1000,600,,,\n"                                                             \
+	"2,,alloc,1,1,0x1000,700,,,\n"                                                             \
+	"3,,alloc,1,1,0x2000,800,,,\n"
+
+START_TEST(the_device_with_the_most_allocations_is_replayed)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed, TWO_DEVICES, options_for(NULL));
+	ck_assert_int_eq(replayed.result.device, 1);
+	ck_assert_uint_eq(replayed.result.device_count, 2);
+	ck_assert_uint_eq(replayed.result.peak_live_requested, 1500);
+	ck_assert_uint_eq(replayed.result.peak_event, 2);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(a_device_can_be_chosen_and_a_wrong_one_is_refused)
+{
+	struct replay_options options = options_for(NULL);
+	struct replayed replayed;
+
+	options.device = 3;
+	replay_lines(&replayed, TWO_DEVICES, options);
+	ck_assert_uint_eq(replayed.result.peak_live_requested, 600);
+	replay_end(&replayed);
+	options.device = 2;
+	replay_lines_raw(&replayed, TWO_DEVICES, options);
+	ck_assert_int_eq(replayed.status, SOMA_STATUS_INVALID_VALUE);
+	ck_assert_str_eq(replayed.error.text, "the trace has no device 2; it has 3, 1");
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(a_malformed_line_ends_the_replay_with_its_place)
+{
+	struct replayed replayed;
+
+	replay_lines_raw(&replayed, "1,,alloc,0,1,0x1000,600,,,\n2,,frobnicate,0,1,0x1000,600,,,\n",
+			 options_for(NULL));
+	ck_assert_int_eq(replayed.status, SOMA_STATUS_PARSE);
+	ck_assert_msg(strstr(replayed.error.text, ":3:") != NULL, "%s", replayed.error.text);
+	replay_end(&replayed);
+}
+END_TEST
+
+UNIT_MAIN("verdict", more_than_the_capacity_is_truly_too_big, free_bytes_in_pieces_are_fragmentation,
+	  free_bytes_of_another_stream_are_stranded, frees_that_have_not_executed_are_named,
+	  a_capacity_lost_to_rounding_is_named, a_replay_goes_on_after_a_failure,
+	  the_peak_is_the_one_that_was_reached_when_allocations_failed,
+	  recorded_addresses_are_reproduced_and_compared,
+	  the_first_difference_is_named_and_the_replay_goes_on,
+	  other_policies_do_not_follow_recorded_segments, a_segment_of_another_size_is_not_taken,
+	  a_recorded_segment_free_releases_the_segment,
+	  expandable_segments_are_refused_by_name_where_they_would_be_followed,
+	  the_device_with_the_most_allocations_is_replayed, a_device_can_be_chosen_and_a_wrong_one_is_refused,
+	  a_malformed_line_ends_the_replay_with_its_place)
