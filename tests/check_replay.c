@@ -108,8 +108,8 @@ END_TEST
 
 /* ---- completion ---------------------------------------------------------- */
 
-#define FREE_THEN_ALLOC                                                                            \
-	"1,,alloc,0,1,0x1000,512,,,\n"                                                             \
+#define FREE_THEN_ALLOC                \
+	"1,,alloc,0,1,0x1000,512,,,\n" \
 	"2,,free,0,1,0x1000,,,,\n"
 
 START_TEST(complete_free_takes_a_free_as_executed)
@@ -175,8 +175,8 @@ END_TEST
 
 /* ---- deferred frees ------------------------------------------------------ */
 
-#define DEFERRED                                                                                   \
-	"1,,alloc,0,1,0x1000,11534336,,,\n"                                                        \
+#define DEFERRED                            \
+	"1,,alloc,0,1,0x1000,11534336,,,\n" \
 	"2,,free,0,1,0x1000,,,,deferred\n"
 
 START_TEST(pytorch_does_not_reuse_a_deferred_free_before_it_completes)
@@ -243,8 +243,8 @@ END_TEST
 /* ---- streams ------------------------------------------------------------- */
 
 /* A block of a whole segment, freed on stream 0, wanted on stream 5. */
-#define HANDED_OVER                                                                                \
-	"1,,alloc,0,0,0x1000,33554432,,,\n"                                                        \
+#define HANDED_OVER                         \
+	"1,,alloc,0,0,0x1000,33554432,,,\n" \
 	"2,,free,0,0,0x1000,,,,\n"
 #define WANTED "9,,alloc,0,5,0x2000,33554432,,,\n"
 

@@ -9,10 +9,10 @@
 #include "tools/report/report.h"
 #include "tools/units.h"
 
-#define SEGMENTS                                                                                   \
-	"1000000,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"                                   \
-	"2000000,,alloc,0,1,0x7f0000000000,600,layer \"one\",,\n"                                  \
-	"3000000,,alloc,0,1,0x7f0000000400,900,two,,\n"                                            \
+#define SEGMENTS                                                  \
+	"1000000,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"  \
+	"2000000,,alloc,0,1,0x7f0000000000,600,layer \"one\",,\n" \
+	"3000000,,alloc,0,1,0x7f0000000400,900,two,,\n"           \
 	"4000000,,free,0,1,0x7f0000000000,,,,\n"
 
 static struct report
@@ -73,14 +73,28 @@ check_keys(const json_t *object, const char *const *keys)
 
 START_TEST(the_object_has_all_its_keys_and_no_others)
 {
-	static const char *const top[] = { "peak_live_requested", "peak_reserved", "utilisation", "allocs",
-					   "frees", "segments", "rounding_waste", "free_but_held",
-					   "largest_free", "stranded_by_stream", "parity", "oom", "holders",
-					   "counts", "settings", NULL };
-	static const char *const parity[] = { "recorded", "reproduced", "segments_recorded",
-					      "segments_reproduced", "first_difference", NULL };
-	static const char *const settings[] = { "trace", "format", "device", "policy", "capacity",
-						"release_threshold", "complete", NULL };
+	static const char *const top[] = { "peak_live_requested",
+					   "peak_reserved",
+					   "utilisation",
+					   "allocs",
+					   "frees",
+					   "segments",
+					   "rounding_waste",
+					   "free_but_held",
+					   "largest_free",
+					   "stranded_by_stream",
+					   "parity",
+					   "oom",
+					   "holders",
+					   "counts",
+					   "settings",
+					   NULL };
+	static const char *const parity[] = { "recorded",          "reproduced",
+					      "segments_recorded", "segments_reproduced",
+					      "first_difference",  NULL };
+	static const char *const settings[] = { "trace",    "format",   "device",
+						"policy",   "capacity", "release_threshold",
+						"complete", NULL };
 	struct replayed replayed;
 	json_t *object;
 
@@ -171,7 +185,8 @@ START_TEST(the_text_says_peak_parity_and_verdict)
 	static const char *const lines[] = {
 		"dir/some.trace\n",
 		"  soma-csv, device 0, 4 events on 1 stream\n",
-		"  policy pytorch, capacity unlimited, release threshold keep everything, frees complete: free\n",
+		"  policy pytorch, capacity unlimited, release threshold keep everything, frees complete: "
+		"free\n",
 		"  Peak live requested       1.46 KiB  at event 2\n",
 		"  Peak reserved             2.00 MiB\n",
 		"  Rounding waste               548 B\n",
@@ -265,8 +280,9 @@ START_TEST(names_are_shortened_in_the_middle_by_whole_characters)
 
 	ck_assert_str_eq(report_shorten(buffer, "short", 10), "short");
 	ck_assert_str_eq(report_shorten(buffer, "abcdefghijklmnop", 12), "abc...klmnop");
-	ck_assert_str_eq(report_shorten(buffer, "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 6),
-			 "\xc3\xa9...\xc3\xa9\xc3\xa9");
+	ck_assert_str_eq(
+		report_shorten(buffer, "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 6),
+		"\xc3\xa9...\xc3\xa9\xc3\xa9");
 	ck_assert_str_eq(report_shorten(buffer, "\xc3\xa9\xc3\xa9\xc3\xa9", 3), "\xc3\xa9\xc3\xa9\xc3\xa9");
 }
 END_TEST

@@ -37,7 +37,8 @@ rewound_fini(struct rewound *rewound)
 static void
 rebuild(struct rewound *rewound, const struct trace_segment *segments, size_t count)
 {
-	struct trace_snapshot snapshot = { .segment_count = count, .segments = (struct trace_segment *)segments };
+	struct trace_snapshot snapshot = { .segment_count = count,
+					   .segments = (struct trace_segment *)segments };
 
 	start_rebuild(&rewound->start, rewound->device, &snapshot, soma_policy_preset("pytorch"));
 }
@@ -64,9 +65,11 @@ add_segment_event(struct rewound *rewound, uint64_t address, uint64_t size, bool
 static struct trace_segment
 segment_at(uint64_t address, uint64_t size, struct trace_block *blocks, size_t count)
 {
-	return (struct trace_segment){
-		.address = address, .size = size, .small = size == 2 * MIB, .blocks = blocks, .block_count = count
-	};
+	return (struct trace_segment){ .address = address,
+				       .size = size,
+				       .small = size == 2 * MIB,
+				       .blocks = blocks,
+				       .block_count = count };
 }
 
 START_TEST(starting_segments_are_the_final_ones_less_made_plus_freed)

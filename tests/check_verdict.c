@@ -31,20 +31,23 @@ START_TEST(more_than_the_capacity_is_truly_too_big)
 {
 	check_oom("1,,alloc,0,1,0x1000,4096,,,\n2,,alloc,0,1,0x2000,8192,,,\n", "strict", 10240,
 		  REPLAY_COMPLETE_FREE,
-		  (struct replay_oom){ .event = 1, .requested = 8192, .reason = REPLAY_OOM_TOO_BIG, .short_by = 2048 });
+		  (struct replay_oom){
+			  .event = 1, .requested = 8192, .reason = REPLAY_OOM_TOO_BIG, .short_by = 2048 });
 }
 END_TEST
 
 START_TEST(free_bytes_in_pieces_are_fragmentation)
 {
-	check_oom("1,,alloc,0,1,0x1000,512,,,\n"
-		  "2,,alloc,0,1,0x2000,512,,,\n"
-		  "3,,alloc,0,1,0x3000,512,,,\n"
-		  "4,,free,0,1,0x1000,,,,\n"
-		  "5,,free,0,1,0x3000,,,,\n"
-		  "6,,alloc,0,1,0x4000,1024,,,\n",
-		  "strict", 1536, REPLAY_COMPLETE_FREE,
-		  (struct replay_oom){ .event = 5, .requested = 1024, .reason = REPLAY_OOM_FRAGMENTATION, .short_by = 512 });
+	check_oom(
+		"1,,alloc,0,1,0x1000,512,,,\n"
+		"2,,alloc,0,1,0x2000,512,,,\n"
+		"3,,alloc,0,1,0x3000,512,,,\n"
+		"4,,free,0,1,0x1000,,,,\n"
+		"5,,free,0,1,0x3000,,,,\n"
+		"6,,alloc,0,1,0x4000,1024,,,\n",
+		"strict", 1536, REPLAY_COMPLETE_FREE,
+		(struct replay_oom){
+			.event = 5, .requested = 1024, .reason = REPLAY_OOM_FRAGMENTATION, .short_by = 512 });
 }
 END_TEST
 
@@ -52,7 +55,8 @@ START_TEST(free_bytes_of_another_stream_are_stranded)
 {
 	check_oom("1,,alloc,0,1,0x1000,512,,,\n2,,alloc,0,2,0x2000,512,,,\n", "pytorch", 2 * MIB,
 		  REPLAY_COMPLETE_FREE,
-		  (struct replay_oom){ .event = 1, .requested = 512, .reason = REPLAY_OOM_STRANDED, .short_by = 2 * MIB });
+		  (struct replay_oom){
+			  .event = 1, .requested = 512, .reason = REPLAY_OOM_STRANDED, .short_by = 2 * MIB });
 }
 END_TEST
 
@@ -60,7 +64,8 @@ START_TEST(frees_that_have_not_executed_are_named)
 {
 	check_oom("1,,alloc,0,1,0x1000,1024,,,\n2,,free,0,1,0x1000,,,,\n3,,alloc,0,1,0x2000,1024,,,\n",
 		  "strict", 1024, REPLAY_COMPLETE_NEVER,
-		  (struct replay_oom){ .event = 2, .requested = 1024, .reason = REPLAY_OOM_PENDING, .short_by = 1024 });
+		  (struct replay_oom){
+			  .event = 2, .requested = 1024, .reason = REPLAY_OOM_PENDING, .short_by = 1024 });
 }
 END_TEST
 
@@ -68,7 +73,8 @@ START_TEST(a_capacity_lost_to_rounding_is_named)
 {
 	check_oom("1,,alloc,0,1,0x1000,513,,,\n2,,alloc,0,1,0x2000,100,,,\n", "strict", 1024,
 		  REPLAY_COMPLETE_FREE,
-		  (struct replay_oom){ .event = 1, .requested = 100, .reason = REPLAY_OOM_ROUNDING, .short_by = 512 });
+		  (struct replay_oom){
+			  .event = 1, .requested = 100, .reason = REPLAY_OOM_ROUNDING, .short_by = 512 });
 }
 END_TEST
 
@@ -233,9 +239,9 @@ END_TEST
 
 /* ---- devices ------------------------------------------------------------- */
 
-#define TWO_DEVICES                                                                                \
-	"1,,alloc,3,1,0x1000,600,,,\n"                                                             \
-	"2,,alloc,1,1,0x1000,700,,,\n"                                                             \
+#define TWO_DEVICES                    \
+	"1,,alloc,3,1,0x1000,600,,,\n" \
+	"2,,alloc,1,1,0x1000,700,,,\n" \
 	"3,,alloc,1,1,0x2000,800,,,\n"
 
 START_TEST(the_device_with_the_most_allocations_is_replayed)

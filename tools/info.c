@@ -104,10 +104,10 @@ gather(struct info *info)
 /* ---- policies ------------------------------------------------------------ */
 
 /* X(flag, text) */
-#define REUSE_MAP(X)                                                                               \
-	X(SOMA_REUSE_SAME_STREAM, "same stream")                                                   \
-	X(SOMA_REUSE_FOLLOW_EVENTS, "events")                                                      \
-	X(SOMA_REUSE_OPPORTUNISTIC, "executed")                                                    \
+#define REUSE_MAP(X)                             \
+	X(SOMA_REUSE_SAME_STREAM, "same stream") \
+	X(SOMA_REUSE_FOLLOW_EVENTS, "events")    \
+	X(SOMA_REUSE_OPPORTUNISTIC, "executed")  \
 	X(SOMA_REUSE_INTERNAL, "inserted wait")
 
 static const struct {
@@ -202,8 +202,8 @@ print_machine(const struct machine_huge_pages *machine)
 	printf("\nHuge pages of this machine\n");
 	line("transparent", machine->transparent);
 	line("defrag", machine->defrag);
-	snprintf(text, sizeof text, "%" PRIu64 " reserved, %" PRIu64 " free, %s each", machine->explicit_total,
-		 machine->explicit_free, units_bytes(size, machine->explicit_size));
+	snprintf(text, sizeof text, "%" PRIu64 " reserved, %" PRIu64 " free, %s each",
+		 machine->explicit_total, machine->explicit_free, units_bytes(size, machine->explicit_size));
 	line("explicit", text);
 }
 
@@ -242,10 +242,10 @@ print_json(const struct info *info)
 				  machine->defrag, "explicit_total", (json_int_t)machine->explicit_total,
 				  "explicit_free", (json_int_t)machine->explicit_free, "explicit_size",
 				  (json_int_t)machine->explicit_size);
-	json_t *model = json_pack("{s:I, s:s, s:I, s:I, s:I}", "live_blocks", (json_int_t)info->blocks,
-				  "page_kind", records->page_kind, "mapped", (json_int_t)records->mapped,
-				  "resident", (json_int_t)records->resident, "huge",
-				  (json_int_t)records->huge);
+	json_t *model =
+		json_pack("{s:I, s:s, s:I, s:I, s:I}", "live_blocks", (json_int_t)info->blocks, "page_kind",
+			  records->page_kind, "mapped", (json_int_t)records->mapped, "resident",
+			  (json_int_t)records->resident, "huge", (json_int_t)records->huge);
 	json_t *object = json_pack("{s:s, s:o, s:o, s:o, s:o}", "version", soma_version(), "build", build,
 				   "huge_pages", pages, "model", model, "policies", policies_array());
 	bool written = json_dumpf(object, stdout, JSON_INDENT(2)) == 0;

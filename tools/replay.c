@@ -45,8 +45,10 @@ const char *const replay_paragraphs[] = {
 
 const struct option_row replay_options[] = {
 	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch", policy_names,
-	  "Where blocks go, and when a freed one is used again. strict: only once its stream has executed the "
-	  "free; cuda: as stream-ordered pools do; pytorch: as the caching allocator does. The default, auto, "
+	  "Where blocks go, and when a freed one is used again. strict: only once its stream has executed "
+	  "the "
+	  "free; cuda: as stream-ordered pools do; pytorch: as the caching allocator does. The default, "
+	  "auto, "
 	  "is pytorch for a trace that records that allocator's segments, else cuda." },
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
 	  "The most that may be reserved, such as 24G. The default is no limit." },
@@ -54,7 +56,8 @@ const struct option_row replay_options[] = {
 	  "A synchronisation releases free memory down to this. The default is to keep everything." },
 	{ "complete", 'k', OPTION_CHOICE, FIELD(complete), "free|sync|never", replay_complete_names,
 	  "When a stream has executed a free, which a trace does not say. free (the default): as soon as the "
-	  "trace has completed it; sync: at the synchronisations that the trace records; never: not at all." },
+	  "trace has completed it; sync: at the synchronisations that the trace records; never: not at "
+	  "all." },
 	{ "device", 'd', OPTION_NUMBER, FIELD(device), "N", NULL,
 	  "The device to replay. The default is the one with the most allocations." },
 	{ "json", 'j', OPTION_FLAG, FIELD(json), NULL, NULL,
@@ -62,7 +65,8 @@ const struct option_row replay_options[] = {
 	{ "plot", 'o', OPTION_TEXT, FIELD(plot), "FILE.svg|FILE.png", NULL,
 	  "Draw live and reserved memory over the trace, stacked by the largest holders." },
 	{ "axis", 'x', OPTION_CHOICE, FIELD(axis), "time|events", axis_names,
-	  "What the picture's horizontal axis counts: time (the default, where the trace has times) or events." },
+	  "What the picture's horizontal axis counts: time (the default, where the trace has times) or "
+	  "events." },
 	{ "quiet", 'q', OPTION_FLAG, FIELD(quiet), NULL, NULL,
 	  "Print no text and no progress: the exit status is the answer. (--json still prints its object.)" },
 	{ "partial", 'P', OPTION_FLAG, FIELD(partial), NULL, NULL,
@@ -185,8 +189,9 @@ command_replay(const struct command *command, int argc, char **argv)
 	if (end >= 0)
 		return end;
 	if (argc - first != 1)
-		return argc == first ? usage_error(command, "expected a trace")
-				     : usage_error(command, "expected one trace, got '%s' too", argv[first + 1]);
+		return argc == first
+			       ? usage_error(command, "expected a trace")
+			       : usage_error(command, "expected one trace, got '%s' too", argv[first + 1]);
 	trace_open(argv[first], NULL, &reader, &error);
 	if (reader == NULL)
 		return input_error(error.text);

@@ -73,7 +73,8 @@ adopt_segments(struct run *run, bool *adopted)
 static enum soma_status
 adopt_block(struct run *run, const struct start_block *block)
 {
-	enum soma_status status = soma_model_adopt_block(run->model, block->ptr, block->size, block->capacity);
+	enum soma_status status =
+		soma_model_adopt_block(run->model, block->ptr, block->size, block->capacity);
 
 	if (status == SOMA_STATUS_OK)
 		run_enter(run, block->ptr, block->ptr, block->size, block->holder);

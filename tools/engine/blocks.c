@@ -186,8 +186,8 @@ run_complete(struct run *run, const struct run_block *block)
 	if (mode == REPLAY_COMPLETE_FREE && block->state == BLOCK_PENDING)
 		return advance_to(run, block->stream, block->seq);
 	if (mode == REPLAY_COMPLETE_SYNC && block->state == BLOCK_APART) {
-		run->executed = xgrow(run->executed, &run->executed_room, run->executed_count,
-				      sizeof *run->executed);
+		run->executed =
+			xgrow(run->executed, &run->executed_room, run->executed_count, sizeof *run->executed);
 		run->executed[run->executed_count++] = block->stream;
 	}
 	return SOMA_STATUS_OK;

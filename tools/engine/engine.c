@@ -39,8 +39,7 @@ add_devices_of_snapshot(struct survey *survey, const struct trace_snapshot *snap
 }
 
 static enum soma_status
-choose_device(struct survey *survey, int32_t wanted, struct survey_device **device,
-	      struct trace_error *error)
+choose_device(struct survey *survey, int32_t wanted, struct survey_device **device, struct trace_error *error)
 {
 	if (wanted != REPLAY_DEVICE_ANY && survey_find(survey, wanted) == NULL && survey->device_count > 0)
 		return no_such_device(survey, wanted, error);

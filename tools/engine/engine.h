@@ -58,7 +58,7 @@ struct replay_moment {
 };
 
 struct replay_parity {
-	bool applies; /* the trace says where its allocator put things, and the policy is the same */
+	bool applies;   /* the trace says where its allocator put things, and the policy is the same */
 	bool disturbed; /* the capacity made the model give segments back: it had to differ */
 	uint64_t recorded, reproduced;
 	uint64_t segments_recorded, segments_reproduced;
@@ -67,12 +67,12 @@ struct replay_parity {
 };
 
 /* X(name, text in JSON and for people) */
-#define REPLAY_OOM_MAP(X)                                                                          \
-	X(TOO_BIG, "truly too big")                   /* not even without any waste */             \
-	X(FRAGMENTATION, "fragmentation")             /* the bytes are free, but not in one piece */ \
-	X(STRANDED, "stranded on other streams")      /* the bytes are free, for others */         \
-	X(PENDING, "frees that have not executed")    /* the bytes will be free */                 \
-	X(ROUNDING, "rounding")                       /* live blocks take more than requested */
+#define REPLAY_OOM_MAP(X)                                                                         \
+	X(TOO_BIG, "truly too big")                /* not even without any waste */               \
+	X(FRAGMENTATION, "fragmentation")          /* the bytes are free, but not in one piece */ \
+	X(STRANDED, "stranded on other streams")   /* the bytes are free, for others */           \
+	X(PENDING, "frees that have not executed") /* the bytes will be free */                   \
+	X(ROUNDING, "rounding")                    /* live blocks take more than requested */
 
 enum replay_oom_reason {
 #define X(name, text) REPLAY_OOM_##name,

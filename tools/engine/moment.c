@@ -154,8 +154,8 @@ const char *
 replay_oom_text(enum replay_oom_reason reason)
 {
 	switch (reason) {
-#define X(name, text)                                                                              \
-	case REPLAY_OOM_##name:                                                                    \
+#define X(name, text)           \
+	case REPLAY_OOM_##name: \
 		return text;
 		REPLAY_OOM_MAP(X)
 #undef X

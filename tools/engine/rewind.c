@@ -11,8 +11,8 @@
 static void
 add_segment(struct start *start, struct start_segment segment)
 {
-	start->segments = xgrow(start->segments, &start->segment_room, start->segment_count,
-				sizeof *start->segments);
+	start->segments =
+		xgrow(start->segments, &start->segment_room, start->segment_count, sizeof *start->segments);
 	start->segments[start->segment_count++] = segment;
 }
 
@@ -61,8 +61,7 @@ add_freed_segments(struct start *start, const struct survey_device *device, cons
 }
 
 static void
-add_final_blocks(struct start *start, const struct survey_device *device,
-		 const struct trace_segment *segment)
+add_final_blocks(struct start *start, const struct survey_device *device, const struct trace_segment *segment)
 {
 	for (size_t i = 0; i < segment->block_count; i++) {
 		const struct trace_block *block = &segment->blocks[i];
@@ -86,7 +85,8 @@ add_orphans(struct start *start, const struct survey_device *device, const struc
 		const struct survey_orphan *orphan = &device->orphans[i];
 		uint64_t capacity;
 
-		if (orphan->size == 0 || __builtin_add_overflow(orphan->size, policy->alignment - 1, &capacity))
+		if (orphan->size == 0 ||
+		    __builtin_add_overflow(orphan->size, policy->alignment - 1, &capacity))
 			continue;
 		add_block(start, (struct start_block){
 					 .ptr = orphan->ptr,

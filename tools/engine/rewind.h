@@ -25,8 +25,8 @@ struct start_block {
 	uint64_t size; /* requested */
 	uint64_t capacity;
 	trace_name holder;
-	bool inferred; /* known by its free alone: the capacity is a guess */
-	bool pending;  /* already freed, not known to have executed */
+	bool inferred;  /* known by its free alone: the capacity is a guess */
+	bool pending;   /* already freed, not known to have executed */
 	size_t segment; /* the index of the one it is in */
 };
 

@@ -262,8 +262,9 @@ sum_up(struct run *run)
 	result->peak_reserved = stats.reserved_high;
 	result->counts.events = run->ordinal;
 	result->counts.streams = run->streams.seen;
-	result->counts.segments = run->plan->policy->segments == SOMA_SEGMENTS_RANGE ? stats.segment_count
-										     : stats.segments_acquired;
+	result->counts.segments = run->plan->policy->segments == SOMA_SEGMENTS_RANGE
+					  ? stats.segment_count
+					  : stats.segments_acquired;
 	result->counts.live_blocks = stats.live_count;
 	result->counts.live_bytes = stats.used;
 	result->parity.segments_reproduced = run->source.reproduced;
@@ -295,7 +296,8 @@ init_series(struct run *run)
 	struct series *series = &run->result->series;
 	bool has_times = !device->time_goes_back && device->last_time > device->first_time;
 	bool by_time = has_times && !run->plan->options->by_event;
-	uint64_t first = by_time ? device->first_time : 0, last = by_time ? device->last_time : device->events;
+	uint64_t first = by_time ? device->first_time : 0,
+		 last = by_time ? device->last_time : device->events;
 
 	series_init(series, run->plan->options->columns, by_time, first, last);
 	memcpy(series->layers, run->plan->layers, sizeof series->layers);

@@ -32,13 +32,13 @@ struct run {
 	struct soma_model *model;
 	struct source source;
 	struct streams streams;
-	struct table blocks;   /* by the trace's address */
-	uint64_t *executed;    /* streams made for deferred frees that completed, until a
-				* synchronisation is recorded (REPLAY_COMPLETE_SYNC) */
+	struct table blocks; /* by the trace's address */
+	uint64_t *executed;  /* streams made for deferred frees that completed, until a
+			      * synchronisation is recorded (REPLAY_COMPLETE_SYNC) */
 	size_t executed_count, executed_room;
 	struct holders holders;
-	uint64_t ordinal;      /* of the event among the device's */
-	uint64_t x;            /* of the event, on the series' axis */
+	uint64_t ordinal; /* of the event among the device's */
+	uint64_t x;       /* of the event, on the series' axis */
 };
 
 /* The reader is at the trace's beginning.  Fills the result but for what the plan

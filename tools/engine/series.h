@@ -32,7 +32,7 @@ struct series {
 	trace_name layers[SERIES_LAYERS];
 	size_t layer_count;
 
-	size_t current; /* the column of the event being replayed */
+	size_t current;          /* the column of the event being replayed */
 	uint64_t live, reserved; /* as last put */
 };
 

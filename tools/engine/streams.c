@@ -57,10 +57,11 @@ find_private_pools(struct streams *streams, const struct trace_snapshot *snapsho
 
 		if (!is_private(segment, device))
 			continue;
-		streams->ranges = xgrow(streams->ranges, &room, streams->range_count, sizeof *streams->ranges);
-		streams->ranges[streams->range_count++] = (struct stream_range){
-			segment->address, segment->size, group_of_pool(streams, pools, segment->pool)
-		};
+		streams->ranges =
+			xgrow(streams->ranges, &room, streams->range_count, sizeof *streams->ranges);
+		streams->ranges[streams->range_count++] =
+			(struct stream_range){ segment->address, segment->size,
+					       group_of_pool(streams, pools, segment->pool) };
 	}
 	if (streams->range_count > 0)
 		qsort(streams->ranges, streams->range_count, sizeof *streams->ranges, by_address);

@@ -27,7 +27,7 @@ struct streams {
 	struct stream_range {
 		uint64_t address, size;
 		size_t group;
-	} *ranges;
+	} * ranges;
 	size_t range_count;
 };
 

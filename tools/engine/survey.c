@@ -27,8 +27,8 @@ survey_need(struct survey *survey, int32_t device)
 
 	if (found != NULL)
 		return found;
-	survey->devices = xgrow(survey->devices, &survey->device_room, survey->device_count,
-				sizeof *survey->devices);
+	survey->devices =
+		xgrow(survey->devices, &survey->device_room, survey->device_count, sizeof *survey->devices);
 	found = &survey->devices[survey->device_count++];
 	*found = (struct survey_device){
 		.device = device,
@@ -95,8 +95,8 @@ see_alloc(struct survey_device *device, const struct trace_event *event)
 static void
 add_orphan(struct survey_device *device, const struct trace_event *event, bool pending)
 {
-	device->orphans = xgrow(device->orphans, &device->orphan_room, device->orphan_count,
-				sizeof *device->orphans);
+	device->orphans =
+		xgrow(device->orphans, &device->orphan_room, device->orphan_count, sizeof *device->orphans);
 	device->orphans[device->orphan_count++] = (struct survey_orphan){
 		.ptr = event->ptr,
 		.size = event->size,

@@ -94,7 +94,8 @@ share_note(char *buffer, size_t size, uint64_t bytes, uint64_t all)
 {
 	char amount[UNITS_MAX], share[UNITS_MAX];
 
-	snprintf(buffer, size, "%s at the peak, %s", units_bytes(amount, bytes), units_percent(share, bytes, all));
+	snprintf(buffer, size, "%s at the peak, %s", units_bytes(amount, bytes),
+		 units_percent(share, bytes, all));
 	return buffer;
 }
 

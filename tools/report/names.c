@@ -11,11 +11,12 @@ const char *const replay_complete_names[] = { "free", "sync", "never", NULL };
 const char *
 report_holder(const struct report *report, trace_name name)
 {
+	const struct replay_counts *counts = &report->result->counts;
 	const char *text = trace_name_text(report->reader, name);
 
 	if (text[0] != '\0')
 		return text;
-	return report->result->counts.start_blocks > 0 ? "(from before the trace)" : "(not recorded)";
+	return counts->start_blocks > 0 && counts->allocs > 0 ? "(from before the trace)" : "(not recorded)";
 }
 
 static bool

@@ -13,7 +13,7 @@
 #include "tools/trace/trace.h"
 
 struct report {
-	const char *path; /* of the trace */
+	const char *path;                  /* of the trace */
 	const struct trace_reader *reader; /* for names */
 	const struct replay_options *options;
 	const struct replay_result *result;

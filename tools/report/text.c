@@ -175,10 +175,13 @@ parity(FILE *out, const struct replay_parity *parity)
 			parity->segments_recorded);
 	fprintf(out, "%s\n", parity->disturbed ? " (the capacity made segments go)" : "");
 	if (parity->differs && parity->got_ptr != 0)
-		fprintf(out, "  first difference at event %" PRIu64 ": recorded 0x%" PRIx64 ", got 0x%" PRIx64 "\n",
+		fprintf(out,
+			"  first difference at event %" PRIu64 ": recorded 0x%" PRIx64 ", got 0x%" PRIx64
+			"\n",
 			parity->event, parity->recorded_ptr, parity->got_ptr);
 	else if (parity->differs)
-		fprintf(out, "  first difference at event %" PRIu64 ": recorded 0x%" PRIx64 ", got no memory\n",
+		fprintf(out,
+			"  first difference at event %" PRIu64 ": recorded 0x%" PRIx64 ", got no memory\n",
 			parity->event, parity->recorded_ptr);
 }
 
