@@ -118,7 +118,4 @@ bool run_op(struct run *run, const struct op *op);
 /* Positions, readiness, liveness, the walk. */
 bool run_check(struct run *run);
 
-/* One number for all pointers, capacities and counters of a run with one engine. */
-uint64_t sequence_digest(const struct sequence *sequence, const struct engine *engine);
-
 #endif
