@@ -4,6 +4,7 @@
  * began, private pools, recorded segments, tables, holders, the series.
  */
 #include "tests/replay_fixture.h"
+#include "tools/engine/gaps.h"
 #include "tools/engine/rewind.h"
 #include "tools/engine/source.h"
 #include "tools/engine/streams.h"
@@ -141,6 +142,53 @@ START_TEST(a_remainder_too_small_to_split_belongs_to_the_block_before_it)
 }
 END_TEST
 
+/* What a block of 2 MiB at the front of 20 MiB holds, when these events follow. */
+static uint64_t
+capacity_after(const char *lines)
+{
+	struct trace_segment final = segment_at(BASE, 20 * MIB, NULL, 0);
+	struct rewound rewound;
+	struct trace_reader *reader;
+	struct trace_error error;
+	uint64_t capacity;
+	char path[64];
+
+	rewound_init(&rewound);
+	add_orphan(&rewound, BASE, 2 * MIB);
+	rebuild(&rewound, &final, 1);
+	write_lines(path, lines);
+	ck_assert_int_eq(trace_open(path, NULL, &reader, &error), TRACE_OK);
+	ck_assert_int_eq(gaps_find(&rewound.start, 0, soma_policy_preset("pytorch"), reader, &error),
+			 TRACE_OK);
+	capacity = rewound.start.blocks[0].capacity;
+	trace_close(reader);
+	unlink(path);
+	rewound_fini(&rewound);
+	return capacity;
+}
+
+START_TEST(the_first_allocation_behind_a_block_shows_where_it_ends)
+{
+	const char *near = "1,,alloc,0,0,0x7f0000280000,2097152,,,\n";
+	const char *second =
+		"1,,alloc,0,0,0x7f0000200000,524288,,,\n2,,alloc,0,0,0x7f0000280000,2097152,,,\n";
+	const char *far = "1,,alloc,0,0,0x7f0000300200,2097152,,,\n";
+	const char *freed = "1,,free,0,0,0x7f0000000000,,,,\n2,,alloc,0,0,0x7f0000280000,2097152,,,\n";
+	const char *deferred =
+		"1,,free,0,0,0x7f0000000000,,,,deferred\n2,,alloc,0,0,0x7f0000280000,2097152,,,\n";
+	const char *completed = "1,,free,0,0,0x7f0000000000,,,,deferred\n"
+				"2,,free_completed,0,0,0x7f0000000000,,,,\n"
+				"3,,alloc,0,0,0x7f0000280000,2097152,,,\n";
+
+	ck_assert_uint_eq(capacity_after(near), 2 * MIB + 512 * KIB);
+	ck_assert_uint_eq(capacity_after(second), 2 * MIB);
+	ck_assert_uint_eq(capacity_after(far), 2 * MIB);
+	ck_assert_uint_eq(capacity_after(freed), 2 * MIB);
+	ck_assert_uint_eq(capacity_after(deferred), 2 * MIB + 512 * KIB);
+	ck_assert_uint_eq(capacity_after(completed), 2 * MIB);
+}
+END_TEST
+
 START_TEST(blocks_outside_of_segments_or_over_others_are_not_taken)
 {
 	struct trace_segment final = segment_at(BASE, 2 * MIB, NULL, 0);
@@ -248,7 +296,7 @@ START_TEST(unrecorded_segments_avoid_recorded_addresses_wherever_those_are)
 }
 END_TEST
 
-START_TEST(a_segment_is_not_offered_while_the_model_holds_its_place)
+START_TEST(a_segment_is_not_given_while_the_model_holds_its_place)
 {
 	struct source source;
 	struct soma_segment_source functions;
@@ -261,6 +309,19 @@ START_TEST(a_segment_is_not_offered_while_the_model_holds_its_place)
 	functions.release(functions.context, BASE, 20 * MIB);
 	source_offer(&source, 1, BASE + 18 * MIB, 2 * MIB);
 	ck_assert_uint_eq(acquire(&source, 1, 2 * MIB), BASE + 18 * MIB);
+	source_fini(&source);
+}
+END_TEST
+
+START_TEST(of_two_offers_that_overlap_one_is_taken)
+{
+	struct source source;
+
+	source_init(&source, BASE, BASE + 64 * MIB);
+	source_offer(&source, 1, BASE, 2 * MIB);
+	source_offer(&source, 1, BASE + MIB, 2 * MIB);
+	ck_assert_uint_eq(acquire(&source, 1, 2 * MIB), BASE);
+	ck_assert_uint_ge(acquire(&source, 1, 2 * MIB), BASE + 64 * MIB);
 	source_fini(&source);
 }
 END_TEST
@@ -368,10 +429,11 @@ END_TEST
 UNIT_MAIN("rewind", starting_segments_are_the_final_ones_less_made_plus_freed,
 	  starting_blocks_are_final_ones_without_an_allocation_and_those_of_unknown_frees,
 	  a_remainder_too_small_to_split_belongs_to_the_block_before_it,
+	  the_first_allocation_behind_a_block_shows_where_it_ends,
 	  blocks_outside_of_segments_or_over_others_are_not_taken, a_final_pending_block_starts_as_pending,
 	  each_private_pool_is_a_group_and_the_default_pool_none,
 	  a_segment_on_offer_is_taken_by_its_stream_and_size,
 	  unrecorded_segments_avoid_recorded_addresses_wherever_those_are,
-	  a_segment_is_not_offered_while_the_model_holds_its_place,
+	  a_segment_is_not_given_while_the_model_holds_its_place, of_two_offers_that_overlap_one_is_taken,
 	  a_table_holds_what_was_added_and_not_removed, holders_keep_what_they_had_at_the_latest_peak,
 	  a_series_keeps_peaks_and_carries_values_over_gaps)

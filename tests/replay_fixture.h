@@ -50,16 +50,26 @@ replay_file(struct replayed *replayed, const char *path, struct replay_options o
 		replay_run(replayed->reader, &replayed->options, &replayed->result, &replayed->error);
 }
 
+/* Writes the lines to a new file and puts its name into `path`. */
 static inline void
-replay_lines_raw(struct replayed *replayed, const char *lines, struct replay_options options)
+write_lines(char path[64], const char *lines)
 {
-	char path[sizeof replayed->path] = "check_replay.XXXXXX";
-	FILE *file = fdopen(mkstemp(path), "w");
+	FILE *file;
 
+	strcpy(path, "check_replay.XXXXXX");
+	file = fdopen(mkstemp(path), "w");
 	ck_assert_ptr_nonnull(file);
 	ck_assert_int_ge(fputs(TRACE_HEADER, file), 0);
 	ck_assert_int_ge(fputs(lines, file), 0);
 	ck_assert_int_eq(fclose(file), 0);
+}
+
+static inline void
+replay_lines_raw(struct replayed *replayed, const char *lines, struct replay_options options)
+{
+	char path[sizeof replayed->path];
+
+	write_lines(path, lines);
 	replay_file(replayed, path, options);
 	strcpy(replayed->path, path);
 }

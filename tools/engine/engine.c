@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/engine/gaps.h"
 #include "tools/engine/run.h"
 
 /* The preset that is the recorded allocator's own, for traces that show its segments. */
@@ -167,6 +168,21 @@ describe(struct replay_result *result, const struct run_plan *plan, const struct
 	result->truncation = survey->truncation;
 }
 
+/* What was there before the trace, and where the peak will be. */
+static enum soma_status
+plan_start(struct run_plan *plan, struct start *start, struct survey_device *device,
+	   struct trace_reader *reader, struct trace_error *error)
+{
+	const struct soma_policy *policy = soma_policy_preset(RECORDED_POLICY);
+
+	start_rebuild(start, device, trace_snapshot(reader), policy);
+	if (plan->follow_segments && gaps_find(start, device->device, policy, reader, error) != TRACE_OK)
+		return SOMA_STATUS_IO;
+	plan->start = start;
+	plan_peak(plan, device);
+	return SOMA_STATUS_OK;
+}
+
 static enum soma_status
 plan_and_run(struct survey *survey, struct trace_reader *reader, const struct replay_options *options,
 	     struct replay_result *result, struct trace_error *error)
@@ -181,12 +197,10 @@ plan_and_run(struct survey *survey, struct trace_reader *reader, const struct re
 	plan.device = device;
 	if (status == SOMA_STATUS_OK)
 		status = choose_policy(&plan, reader, error);
-	if (status != SOMA_STATUS_OK)
-		return status;
-	start_rebuild(&start, plan.device, trace_snapshot(reader), soma_policy_preset(RECORDED_POLICY));
-	plan.start = &start;
-	plan_peak(&plan, device);
-	status = run_passes(&plan, reader, result, error);
+	if (status == SOMA_STATUS_OK)
+		status = plan_start(&plan, &start, device, reader, error);
+	if (status == SOMA_STATUS_OK)
+		status = run_passes(&plan, reader, result, error);
 	if (status == SOMA_STATUS_OK)
 		describe(result, &plan, survey, reader);
 	else

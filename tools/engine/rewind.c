@@ -164,18 +164,25 @@ place_blocks(struct start *start)
 	start->block_count = kept;
 }
 
+uint64_t
+start_block_limit(const struct start *start, size_t index)
+{
+	const struct start_block *block = &start->blocks[index];
+	const struct start_segment *segment = &start->segments[block->segment];
+	bool last = index + 1 == start->block_count || block[1].segment != block->segment;
+
+	return last ? segment->address + segment->size : block[1].ptr;
+}
+
 /* A remainder that was too small to be split off belongs to the block before it. */
 static void
 give_remainders(struct start *start, const struct soma_policy *policy)
 {
 	for (size_t i = 0; i < start->block_count; i++) {
 		struct start_block *block = &start->blocks[i];
-		const struct start_segment *segment = &start->segments[block->segment];
-		bool last = i + 1 == start->block_count || block[1].segment != block->segment;
-		uint64_t next = last ? segment->address + segment->size : block[1].ptr;
-		uint64_t gap = next - (block->ptr + block->capacity);
+		uint64_t gap = start_block_limit(start, i) - (block->ptr + block->capacity);
 
-		if (block->inferred && gap < policy->pools[segment->pool].split_min)
+		if (block->inferred && gap < policy->pools[start->segments[block->segment].pool].split_min)
 			block->capacity += gap;
 	}
 }

@@ -41,6 +41,10 @@ struct start {
  * blocks are split. */
 void start_rebuild(struct start *start, const struct survey_device *device,
 		   const struct trace_snapshot *snapshot, const struct soma_policy *policy);
+
+/* Where the index-th block must end at the latest: at the next one, or with its segment. */
+uint64_t start_block_limit(const struct start *start, size_t index);
+
 void start_fini(struct start *start);
 
 #endif

@@ -26,7 +26,7 @@ run_fail(struct run *run, uint64_t event, enum soma_status status)
 	else
 		snprintf(run->error->text, sizeof run->error->text, "event %" PRIu64 ": %s", event,
 			 soma_error_last()->text);
-	return status;
+	return status == SOMA_STATUS_INVALID_VALUE ? SOMA_STATUS_NOT_SUPPORTED : status;
 }
 
 /* ---- events -------------------------------------------------------------- */

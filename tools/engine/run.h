@@ -49,7 +49,8 @@ enum soma_status run_trace(const struct run_plan *plan, struct trace_reader *rea
 /* Puts what was there before the trace into the model (begin.c). */
 enum soma_status run_begin(struct run *run);
 
-/* Records "event N: TEXT" and passes the status on. */
+/* Records "event N: TEXT" and passes the status on, but for an invalid value, which
+ * to a caller of the engine means an option. */
 enum soma_status run_fail(struct run *run, uint64_t event, enum soma_status status);
 
 #endif

@@ -72,7 +72,8 @@ acquire(void *context, uint64_t stream, uint64_t size, uint64_t *address)
 	for (size_t i = 0; i < source->offered.count; i++) {
 		struct source_segment segment = source->offered.at[i];
 
-		if (segment.stream != stream || segment.size != size)
+		if (segment.stream != stream || segment.size != size ||
+		    list_overlaps(&source->held, segment.address, size))
 			continue;
 		*address = segment.address;
 		list_remove(&source->offered, i);
@@ -128,8 +129,8 @@ source_fini(struct source *source)
 	*source = (struct source){ 0 };
 }
 
-/* An address that the model cannot have (misaligned, too high, or still in use there
- * because the replay differs from the recording) is not offered. */
+/* An address that the model cannot have (misaligned or too high) is not offered; one
+ * that it still uses, because the replay differs from the recording, not given. */
 void
 source_offer(struct source *source, uint64_t stream, uint64_t address, uint64_t size)
 {
@@ -137,7 +138,7 @@ source_offer(struct source *source, uint64_t stream, uint64_t address, uint64_t 
 		      address <= SOMA_MODEL_ADDRESS_MAX - size;
 
 	source_withdraw(source, address);
-	if (usable && !list_overlaps(&source->held, address, size))
+	if (usable)
 		list_add(&source->offered, (struct source_segment){ address, size, stream });
 }
 
