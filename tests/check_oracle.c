@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The model against the oracle: random operations through both, every answer and
- * every counter compared after each, more than a million operations in all.  A
+ * every counter compared after each, some four million operations in all.  A
  * difference is shrunk to a few operations before it is printed.
  *
  * check_oracle [SEED [OPERATIONS]] runs other sequences, or more of them, or fewer.
@@ -16,7 +16,7 @@
 #define CHECK_EVERY 50
 
 static uint64_t first_seed = 1;
-static uint64_t operations = 1200000; /* in all */
+static uint64_t operations = 4000000; /* in all */
 
 static const char *const presets[] = { "strict", "cuda", "pytorch", GENERATE_CUSTOM };
 

@@ -1290,11 +1290,11 @@ oracle_adopt_block(struct oracle *o, uint64_t ptr, uint64_t size, uint64_t capac
 		return SOMA_STATUS_INVALID_VALUE;
 	front = ptr - b->address;
 	if (front > 0) {
-		uint64_t rest = b->size - front;
+		struct block *before = b;
 
-		b->size = front;
-		put_on_shelf(o, b);
-		b = add_block(o, b->segment, ptr, rest);
+		b = add_block(o, b->segment, ptr, b->size - front);
+		before->size = front;
+		put_on_shelf(o, before);
 	}
 	split(o, b, capacity, 1);
 	make_live(b, size);
