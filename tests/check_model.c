@@ -7,30 +7,75 @@
  */
 #include <check.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "lib/arena/arena.h"
 #include "tests/generate.h"
 
 static struct run *current; /* NULL while the model is being created */
+static const struct sequence *running;
+static size_t at; /* the operation */
 static unsigned failures;
 
-/* The model as it was before the call: as the oracle still is. */
-static void
-assert_refused_without_a_trace(void)
+__attribute__((format(printf, 1, 2))) static void
+give_up(const char *format, ...)
+{
+	char text[600];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	sequence_print(stdout, running);
+	fflush(stdout);
+	ck_abort_msg("at operation %zu: %s", at + 1, text);
+}
+
+/* NULL, or what is not as it was before the call: as the oracle still has it. */
+static const char *
+changed(void)
 {
 	struct soma_model_stats model, oracle;
 
-	failures++;
-	ck_assert_int_eq(soma_error_last()->status, SOMA_STATUS_OUT_OF_HOST_MEMORY);
-	if (current == NULL)
-		return;
 	engine_model.stats(current->handle[0], &model);
 	engine_oracle.stats(current->handle[1], &oracle);
-#define X(name) ck_assert_msg(model.name == oracle.name, #name " changed by a call that failed");
+#define X(name)                                                                                        \
+	if (model.name != oracle.name)                                                                 \
+		return #name;
 	SOMA_MODEL_COUNTER_MAP(X)
 #undef X
-	ck_assert_msg(run_check(current), "changed by a call that failed: %s", current->difference);
+	return run_check(current) ? NULL : current->difference;
+}
+
+static void
+assert_refused(void)
+{
+	failures++;
+	ck_assert_int_eq(soma_error_last()->status, SOMA_STATUS_OUT_OF_HOST_MEMORY);
+}
+
+static void
+assert_refused_without_a_trace(void)
+{
+	assert_refused();
+	if (current != NULL && changed() != NULL)
+		give_up("changed by a call that failed: %s", changed());
+}
+
+/* An alloc that fails may have filed the queue and released idle memory (HACKING, "Alloc", 9):
+ * then the oracle does so too. */
+static void
+assert_alloc_refused(void)
+{
+	assert_refused();
+	if (changed() == NULL)
+		return;
+	engine_oracle.trim_to(current->handle[1], UINT64_MAX);
+	if (changed() != NULL && running->policy.release_on_failure)
+		engine_oracle.trim_to(current->handle[1], 0);
+	if (changed() != NULL)
+		give_up("changed by an alloc that failed: %s", changed());
 }
 
 #define TWICE(call)                                                                                    \
@@ -93,7 +138,12 @@ synchronize_all_twice(void *handle)
 static enum soma_status
 alloc_twice(void *handle, uint64_t size, uint64_t stream, struct soma_model_alloc *alloc)
 {
-	TWICE(engine_model.alloc(handle, size, stream, alloc));
+	enum soma_status status = engine_model.alloc(handle, size, stream, alloc);
+
+	if (status != SOMA_STATUS_OUT_OF_HOST_MEMORY)
+		return status;
+	assert_alloc_refused();
+	return engine_model.alloc(handle, size, stream, alloc);
 }
 
 static enum soma_status
@@ -177,18 +227,16 @@ run_with_failure(const struct sequence *sequence, unsigned long nth)
 	bool equal;
 
 	current = NULL;
+	running = sequence;
 	failures = 0;
 	soma__arena_fail_nth(nth);
 	equal = run_create(&run, sequence, &pair);
 	current = &run;
-	for (size_t i = 0; equal && i < sequence->count; i++)
-		equal = run_op(&run, &sequence->ops[i]);
+	for (at = 0; equal && at < sequence->count; at++)
+		equal = run_op(&run, &sequence->ops[at]);
 	equal = equal && run_check(&run);
-	if (!equal) {
-		sequence_print(stdout, sequence);
-		fflush(stdout);
-	}
-	ck_assert_msg(equal, "allocation %lu failing: afterwards, %s", nth, run.difference);
+	if (!equal)
+		give_up("allocation %lu failing: afterwards, %s", nth, run.difference);
 	ck_assert_uint_le(failures, 1);
 	run_destroy(&run);
 	return soma__arena_fail_nth(0) >= nth;
@@ -211,10 +259,12 @@ static const char *const presets[] = { "strict", "cuda", "pytorch", GENERATE_CUS
 
 START_TEST(a_call_without_host_memory_fails_and_changes_nothing)
 {
-	for (uint64_t seed = 1; seed <= 10; seed++) {
+	uint64_t seeds = presets[_i] == GENERATE_CUSTOM ? 80 : 5;
+
+	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		struct sequence sequence;
 
-		generate(&sequence, seed, presets[_i], 300, 40);
+		generate(&sequence, seed, presets[_i], 300, 20);
 		fail_allocations(&sequence, ULONG_MAX);
 		sequence_free(&sequence);
 	}

@@ -107,7 +107,7 @@ random_policy(struct generator *g, struct soma_policy *p)
 		.pool_count = 1,
 	};
 	if (one_in(g, 2)) {
-		p->batch = 1 + (unsigned)generate_below(g, 4);
+		p->batch = 1 + (unsigned)generate_below(g, one_in(g, 4) ? 40 : 4);
 		p->batch_above = generate_below(g, 11);
 	}
 	if (p->segments == SOMA_SEGMENTS_STEP) {
