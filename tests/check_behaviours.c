@@ -5,8 +5,7 @@
  * block means growth and a reused one means the same pointer.
  */
 #include "tests/model_fixture.h"
-
-#include <stdlib.h>
+#include "tests/unit.h"
 
 #define SAME SOMA_REUSE_SAME_STREAM
 #define FOLLOW SOMA_REUSE_FOLLOW_EVENTS
@@ -266,10 +265,10 @@ with_free_memory(const char *preset)
 	return m;
 }
 
-START_TEST(behaviour_16_trimming_never_goes_below_what_is_to_be_kept)
+static void
+check_trimming(const char *preset)
 {
-	static const char *const presets[] = { "strict", "cuda", "pytorch" };
-	struct soma_model *m = with_free_memory(presets[_i]);
+	struct soma_model *m = with_free_memory(preset);
 	uint64_t all = soma_model_reserved(m), live = soma_model_capacity(m);
 
 	ck_ok(soma_model_trim_to(m, all + 1));
@@ -284,6 +283,13 @@ START_TEST(behaviour_16_trimming_never_goes_below_what_is_to_be_kept)
 	ck_ok(soma_model_trim_to(m, 0));
 	ck_assert_uint_eq(soma_model_reserved(m), live);
 	soma_model_destroy(m);
+}
+
+START_TEST(behaviour_16_trimming_never_goes_below_what_is_to_be_kept)
+{
+	check_trimming("strict");
+	check_trimming("cuda");
+	check_trimming("pytorch");
 }
 END_TEST
 
@@ -373,45 +379,25 @@ START_TEST(behaviour_21_the_maximum_stops_growth_but_not_reuse)
 }
 END_TEST
 
-static Suite *
-suite(void)
-{
-	Suite *s = suite_create("behaviours");
-	TCase *tc = tcase_create("numbered");
-
-	tcase_add_test(tc, behaviour_01_a_stream_reuses_its_own_free_without_synchronising);
-	tcase_add_test(tc, behaviour_02_an_unrelated_stream_grows_with_all_policies_off);
-	tcase_add_test(tc, behaviour_03_a_stream_that_waited_for_the_free_reuses_it);
-	tcase_add_test(tc, behaviour_04_an_event_from_before_the_free_does_not_prove_it);
-	tcase_add_test(tc, behaviour_05_order_goes_through_a_chain_of_events);
-	tcase_add_test(tc, behaviour_06_without_follow_events_a_waiting_stream_grows);
-	tcase_add_test(tc, behaviour_07_opportunistic_any_stream_reuses_an_executed_free);
-	tcase_add_test(tc, behaviour_08_not_opportunistic_only_a_host_synchronisation_proves_it);
-	tcase_add_test(tc, behaviour_09_internal_a_failing_growth_waits_for_another_streams_free);
-	tcase_add_test(tc, behaviour_10_not_internal_the_same_is_out_of_memory);
-	tcase_add_test(tc, behaviour_11_no_wait_is_inserted_while_growth_is_possible);
-	tcase_add_test(tc, behaviour_12_the_allocating_stream_has_no_right_to_another_streams_free);
-	tcase_add_test(tc, behaviour_13_the_threshold_releases_only_at_a_synchronisation);
-	tcase_add_test(tc, behaviour_14_the_greatest_threshold_keeps_everything);
-	tcase_add_test(tc, behaviour_15_synchronising_one_stream_does_not_prove_anothers_free);
-	tcase_add_loop_test(tc, behaviour_16_trimming_never_goes_below_what_is_to_be_kept, 0, 3);
-	tcase_add_test(tc, behaviour_17_a_free_that_was_not_observed_cannot_be_trimmed);
-	tcase_add_test(tc, behaviour_18_a_segment_with_one_live_block_is_kept_whole);
-	tcase_add_test(tc, behaviour_19_resetting_the_peaks_makes_them_the_current_values);
-	tcase_add_test(tc, behaviour_20_current_values_cannot_be_set);
-	tcase_add_test(tc, behaviour_21_the_maximum_stops_growth_but_not_reuse);
-	suite_add_tcase(s, tc);
-	return s;
-}
-
-int
-main(void)
-{
-	SRunner *runner = srunner_create(suite());
-	int failed;
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-}
+UNIT_MAIN("behaviours",
+	  behaviour_01_a_stream_reuses_its_own_free_without_synchronising,
+	  behaviour_02_an_unrelated_stream_grows_with_all_policies_off,
+	  behaviour_03_a_stream_that_waited_for_the_free_reuses_it,
+	  behaviour_04_an_event_from_before_the_free_does_not_prove_it,
+	  behaviour_05_order_goes_through_a_chain_of_events,
+	  behaviour_06_without_follow_events_a_waiting_stream_grows,
+	  behaviour_07_opportunistic_any_stream_reuses_an_executed_free,
+	  behaviour_08_not_opportunistic_only_a_host_synchronisation_proves_it,
+	  behaviour_09_internal_a_failing_growth_waits_for_another_streams_free,
+	  behaviour_10_not_internal_the_same_is_out_of_memory,
+	  behaviour_11_no_wait_is_inserted_while_growth_is_possible,
+	  behaviour_12_the_allocating_stream_has_no_right_to_another_streams_free,
+	  behaviour_13_the_threshold_releases_only_at_a_synchronisation,
+	  behaviour_14_the_greatest_threshold_keeps_everything,
+	  behaviour_15_synchronising_one_stream_does_not_prove_anothers_free,
+	  behaviour_16_trimming_never_goes_below_what_is_to_be_kept,
+	  behaviour_17_a_free_that_was_not_observed_cannot_be_trimmed,
+	  behaviour_18_a_segment_with_one_live_block_is_kept_whole,
+	  behaviour_19_resetting_the_peaks_makes_them_the_current_values,
+	  behaviour_20_current_values_cannot_be_set,
+	  behaviour_21_the_maximum_stops_growth_but_not_reuse)

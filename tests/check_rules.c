@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The model's edges: what is refused and leaves no trace, events and streams that
- * are old or gone, the legacy stream, exact trims, counters, readiness, the source.
+ * The model's edges: what is refused and leaves no trace, readiness, streams that are
+ * gone, exact trims, counters, the segment source.
  */
 #include "tests/model_fixture.h"
-
-#include <stdlib.h>
+#include "tests/unit.h"
 #include <string.h>
-
-#define SAME SOMA_REUSE_SAME_STREAM
-#define FOLLOW SOMA_REUSE_FOLLOW_EVENTS
 
 /* ---- what is refused leaves no trace --------------------------------------- */
 
@@ -87,10 +83,10 @@ START_TEST(freeing_nothing_succeeds_and_takes_no_position)
 }
 END_TEST
 
-START_TEST(an_alloc_that_fails_changes_nothing)
+static void
+check_failing_alloc(const char *preset)
 {
-	static const char *const presets[] = { "strict", "cuda", "pytorch" };
-	struct soma_model *m = model_of(presets[_i], 3 * SEGMENT);
+	struct soma_model *m = model_of(preset, 3 * SEGMENT);
 	uint64_t s = stream_of(m), t = stream_of(m);
 	struct soma_model_alloc a = alloc(m, SEGMENT, s);
 	struct picture before;
@@ -106,6 +102,13 @@ START_TEST(an_alloc_that_fails_changes_nothing)
 	assert_unchanged(m, &before);
 	ck_assert_uint_eq(submitted(m, t), 1);
 	soma_model_destroy(m);
+}
+
+START_TEST(an_alloc_that_fails_changes_nothing)
+{
+	check_failing_alloc("strict");
+	check_failing_alloc("cuda");
+	check_failing_alloc("pytorch");
 }
 END_TEST
 
@@ -144,114 +147,6 @@ START_TEST(out_of_memory_says_how_much_was_asked_held_left_and_allowed)
 	ck_assert_uint_eq(e->remaining, SEGMENT + 1000);
 	ck_assert_uint_eq(e->limit, 2 * SEGMENT + 1000);
 	ck_assert_uint_gt(strlen(e->text), 10);
-	soma_model_destroy(m);
-}
-END_TEST
-
-/* ---- events ---------------------------------------------------------------- */
-
-START_TEST(an_event_beyond_what_was_submitted_is_refused)
-{
-	struct soma_model *m = model_of("cuda", 0);
-	uint64_t a = stream_of(m), b = stream_of(m);
-
-	alloc(m, 512, a);
-	ck_ok(soma_model_wait_event(m, b, a, 1));
-	ck_invalid(soma_model_wait_event(m, b, a, 2));
-	ck_invalid(soma_model_wait_event(m, b, 99, 0));
-	ck_invalid(soma_model_wait_event(m, 99, a, 0));
-	ck_assert_uint_eq(submitted(m, b), 1);
-	soma_model_destroy(m);
-}
-END_TEST
-
-START_TEST(a_stale_event_proves_only_what_came_before_it)
-{
-	struct soma_model *m = model_reusing(SAME | FOLLOW, 0);
-	uint64_t a = stream_of(m), b = stream_of(m);
-	struct soma_model_alloc first = alloc(m, SEGMENT, a), second = alloc(m, SEGMENT, a);
-	uint64_t between;
-
-	release(m, first, a);
-	between = record(m, a);
-	release(m, second, a);
-	record(m, a);
-	ck_ok(soma_model_wait_event(m, b, a, between));
-	ck_assert_uint_eq(alloc(m, SEGMENT, b).ptr, first.ptr);
-	ck_assert_uint_ne(alloc(m, SEGMENT, b).ptr, second.ptr);
-	soma_model_destroy(m);
-}
-END_TEST
-
-START_TEST(an_event_keeps_proving_the_frees_before_it_when_neighbours_follow)
-{
-	struct soma_model *m = model_reusing(SAME | FOLLOW, 0);
-	uint64_t a = stream_of(m), b = stream_of(m);
-	struct soma_model_alloc first = alloc(m, SEGMENT / 4, a), second = alloc(m, SEGMENT / 4, a);
-	uint64_t event;
-
-	alloc(m, SEGMENT / 2, a);
-	release(m, first, a);
-	event = record(m, a);
-	release(m, second, a);
-	ck_assert_uint_eq(soma_model_pending_free_count(m), 2);
-	ck_ok(soma_model_wait_event(m, b, a, event));
-	ck_assert_uint_eq(alloc(m, SEGMENT / 4, b).ptr, first.ptr);
-	soma_model_destroy(m);
-}
-END_TEST
-
-START_TEST(what_a_stream_waited_for_later_is_not_in_its_earlier_event)
-{
-	struct soma_model *m = model_reusing(FOLLOW, 0);
-	uint64_t a = stream_of(m), b = stream_of(m), c = stream_of(m);
-	struct soma_model_alloc first = alloc(m, SEGMENT, a);
-	uint64_t early;
-
-	release(m, first, a);
-	alloc(m, SEGMENT, b);
-	early = record(m, b);
-	order_after(m, b, a);
-	ck_ok(soma_model_wait_event(m, c, b, early));
-	ck_assert_uint_ne(alloc(m, SEGMENT, c).ptr, first.ptr);
-	soma_model_destroy(m);
-}
-END_TEST
-
-START_TEST(waiting_for_an_own_event_takes_a_position_and_proves_nothing)
-{
-	struct soma_model *m = model_reusing(FOLLOW, 0);
-	uint64_t a = stream_of(m);
-	struct soma_model_alloc first = alloc(m, SEGMENT, a);
-
-	release(m, first, a);
-	order_after(m, a, a);
-	ck_assert_uint_eq(submitted(m, a), 3);
-	ck_assert_uint_ne(alloc(m, SEGMENT, a).ptr, first.ptr);
-	soma_model_destroy(m);
-}
-END_TEST
-
-START_TEST(advancing_a_stream_advances_what_it_waited_for)
-{
-	struct soma_model *m = model_of("cuda", 0);
-	uint64_t a = stream_of(m), b = stream_of(m), c = stream_of(m);
-
-	alloc(m, 512, a);
-	alloc(m, 512, a);
-	ck_ok(soma_model_wait_event(m, b, a, 1));
-	order_after(m, c, b);
-	alloc(m, 512, c);
-	ck_ok(soma_model_advance(m, c, 0));
-	ck_assert_uint_eq(executed(m, a), 0);
-	ck_ok(soma_model_advance(m, c, 1));
-	ck_assert_uint_eq(executed(m, c), 1);
-	ck_assert_uint_eq(executed(m, b), 1);
-	ck_assert_uint_eq(executed(m, a), 1);
-	ck_ok(soma_model_advance(m, a, 0));
-	ck_assert_uint_eq(executed(m, a), 1);
-	ck_invalid(soma_model_advance(m, a, 3));
-	ck_invalid(soma_model_advance(m, 99, 0));
 	soma_model_destroy(m);
 }
 END_TEST
@@ -351,62 +246,6 @@ START_TEST(a_block_of_a_stream_that_is_gone_is_ready)
 	ck_ok(soma_model_synchronize_all(m));
 	ck_assert(soma_model_is_ready_same_stream(m, &a));
 	ck_assert(soma_model_is_live(m, a.ptr));
-	soma_model_destroy(m);
-}
-END_TEST
-
-/* ---- the legacy stream ----------------------------------------------------- */
-
-static uint64_t
-blocking_stream_of(struct soma_model *m)
-{
-	uint64_t stream = 0;
-
-	ck_ok(soma_model_stream_create(m, SOMA_STREAM_BLOCKING, &stream));
-	return stream;
-}
-
-START_TEST(the_legacy_stream_runs_after_blocking_streams)
-{
-	struct soma_model *m = model_reusing(FOLLOW, 0);
-	uint64_t blocking = blocking_stream_of(m), other = stream_of(m);
-	struct soma_model_alloc a = alloc(m, SEGMENT, blocking), b = alloc(m, 2 * SEGMENT, other);
-
-	release(m, b, other);
-	release(m, a, blocking);
-	ck_assert_uint_ne(alloc(m, 2 * SEGMENT, 0).ptr, b.ptr);
-	ck_assert_uint_eq(alloc(m, SEGMENT, 0).ptr, a.ptr);
-	soma_model_destroy(m);
-}
-END_TEST
-
-START_TEST(blocking_streams_run_after_the_legacy_stream_and_so_after_each_other)
-{
-	struct soma_model *m = model_reusing(FOLLOW, 0);
-	uint64_t first = blocking_stream_of(m), second = blocking_stream_of(m), other = stream_of(m);
-	struct soma_model_alloc a = alloc(m, SEGMENT, first);
-
-	release(m, a, first);
-	ck_assert_uint_ne(alloc(m, SEGMENT, second).ptr, a.ptr);
-	alloc(m, 2 * SEGMENT, 0);
-	ck_assert_uint_ne(alloc(m, SEGMENT, other).ptr, a.ptr);
-	ck_assert_uint_eq(alloc(m, SEGMENT, second).ptr, a.ptr);
-	soma_model_destroy(m);
-}
-END_TEST
-
-START_TEST(a_legacy_event_takes_a_position_only_when_its_order_adds_something)
-{
-	struct soma_model *m = model_reusing(FOLLOW, 0);
-	uint64_t blocking = blocking_stream_of(m);
-
-	ck_assert_uint_eq(record(m, 0), 0);
-	alloc(m, 512, blocking);
-	ck_assert_uint_eq(record(m, 0), 1);
-	ck_assert_uint_eq(record(m, 0), 1);
-	ck_assert_uint_eq(submitted(m, 0), 1);
-	ck_ok(soma_model_advance(m, 0, 1));
-	ck_assert_uint_eq(executed(m, blocking), 1);
 	soma_model_destroy(m);
 }
 END_TEST
@@ -511,48 +350,174 @@ START_TEST(a_threshold_takes_effect_at_the_next_synchronisation)
 }
 END_TEST
 
-static Suite *
-suite(void)
-{
-	Suite *s = suite_create("rules");
-	TCase *tc = tcase_create("edges");
+/* ---- segments from outside -------------------------------------------------- */
 
-	tcase_add_test(tc, a_bad_free_is_refused_and_changes_nothing);
-	tcase_add_test(tc, freeing_nothing_succeeds_and_takes_no_position);
-	tcase_add_loop_test(tc, an_alloc_that_fails_changes_nothing, 0, 3);
-	tcase_add_test(tc, an_outcome_is_written_only_on_success);
-	tcase_add_test(tc, out_of_memory_says_how_much_was_asked_held_left_and_allowed);
-	tcase_add_test(tc, an_event_beyond_what_was_submitted_is_refused);
-	tcase_add_test(tc, a_stale_event_proves_only_what_came_before_it);
-	tcase_add_test(tc, an_event_keeps_proving_the_frees_before_it_when_neighbours_follow);
-	tcase_add_test(tc, what_a_stream_waited_for_later_is_not_in_its_earlier_event);
-	tcase_add_test(tc, waiting_for_an_own_event_takes_a_position_and_proves_nothing);
-	tcase_add_test(tc, advancing_a_stream_advances_what_it_waited_for);
-	tcase_add_test(tc, a_block_is_ready_on_its_stream_once_that_executed_past_it);
-	tcase_add_test(tc, a_block_is_ready_elsewhere_after_waiting_past_its_allocation);
-	tcase_add_test(tc, a_destroyed_stream_refuses_work_and_stays_until_it_has_nothing_pending);
-	tcase_add_test(tc, stream_ids_are_never_used_twice);
-	tcase_add_test(tc, a_block_of_a_stream_that_is_gone_is_ready);
-	tcase_add_test(tc, the_legacy_stream_runs_after_blocking_streams);
-	tcase_add_test(tc, blocking_streams_run_after_the_legacy_stream_and_so_after_each_other);
-	tcase_add_test(tc, a_legacy_event_takes_a_position_only_when_its_order_adds_something);
-	tcase_add_test(tc, used_counts_what_was_asked_for_and_capacity_what_is_held);
-	tcase_add_test(tc, only_the_start_of_a_live_block_is_live);
-	tcase_add_test(tc, a_range_is_trimmed_to_the_granule_above_what_is_kept);
-	tcase_add_test(tc, segments_are_trimmed_largest_first_without_overshooting);
-	tcase_add_test(tc, a_threshold_takes_effect_at_the_next_synchronisation);
-	suite_add_tcase(s, tc);
-	return s;
+struct shelf_of_one {
+	uint64_t address;
+	uint64_t acquired;
+	uint64_t released;
+	enum soma_status answer;
+};
+
+static enum soma_status
+lend(void *context, uint64_t stream, uint64_t size, uint64_t *address)
+{
+	struct shelf_of_one *shelf = context;
+
+	(void)stream;
+	shelf->acquired += size;
+	*address = shelf->address;
+	return shelf->answer;
 }
 
-int
-main(void)
+static void
+take_back(void *context, uint64_t address, uint64_t size)
 {
-	SRunner *runner = srunner_create(suite());
-	int failed;
+	struct shelf_of_one *shelf = context;
 
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	ck_assert_uint_eq(address, shelf->address);
+	shelf->released += size;
 }
+
+static struct soma_model *
+model_on(struct shelf_of_one *shelf)
+{
+	struct soma_segment_source source = { sizeof source, shelf, lend, take_back };
+	struct soma_model_limits limits = {
+		.size = sizeof limits,
+		.policy = soma_policy_preset("cuda"),
+		.segments = &source,
+	};
+	struct soma_model *m = NULL;
+
+	ck_ok(soma_model_create(&limits, &m));
+	return m;
+}
+
+START_TEST(a_source_gives_whole_segments_and_gets_them_back)
+{
+	struct shelf_of_one shelf = { .address = 512 * MIB };
+	struct soma_model *m = model_on(&shelf);
+
+	ck_assert_uint_eq(alloc(m, 1000, 0).ptr, 512 * MIB);
+	ck_assert_uint_eq(shelf.acquired, SEGMENT);
+	ck_ok(soma_model_free(m, 512 * MIB, 0));
+	ck_assert_uint_eq(shelf.released, 0);
+	ck_ok(soma_model_synchronize(m, 0));
+	ck_assert_uint_eq(shelf.released, SEGMENT);
+	alloc(m, 2 * SEGMENT, 0);
+	soma_model_destroy(m);
+	ck_assert_uint_eq(shelf.acquired, 3 * SEGMENT);
+	ck_assert_uint_eq(shelf.released, 3 * SEGMENT);
+}
+END_TEST
+
+START_TEST(what_a_source_answers_is_the_error)
+{
+	struct shelf_of_one shelf = { .answer = SOMA_STATUS_DRIVER };
+	struct soma_model *m = model_on(&shelf);
+
+	ck_assert_int_eq(try_alloc(m, 512, 0), SOMA_STATUS_DRIVER);
+	ck_assert_int_eq(soma_error_last()->status, SOMA_STATUS_DRIVER);
+	ck_assert_uint_eq(soma_model_reserved(m), 0);
+	soma_model_destroy(m);
+	ck_assert_uint_eq(shelf.released, 0);
+}
+END_TEST
+
+START_TEST(an_address_that_a_source_must_not_give_is_given_back)
+{
+	struct shelf_of_one shelf = { .address = 512 * MIB + 1 };
+	struct soma_model *m = model_on(&shelf);
+
+	ck_invalid(try_alloc(m, 512, 0));
+	ck_assert_uint_eq(shelf.released, SEGMENT);
+	ck_assert_uint_eq(soma_model_reserved(m), 0);
+	soma_model_destroy(m);
+	ck_assert_uint_eq(shelf.released, SEGMENT);
+}
+END_TEST
+
+START_TEST(a_state_can_be_adopted_and_run_on)
+{
+	struct soma_model *m = model_of("pytorch", 0);
+	uint64_t at = SOMA_MODEL_BASE_DEFAULT + 64 * MIB;
+
+	ck_ok(soma_model_adopt_segment(m, 0, 0, at, 2 * MIB));
+	ck_invalid(soma_model_adopt_segment(m, 0, 0, at + MIB, 2 * MIB)); /* overlaps */
+	ck_invalid(soma_model_adopt_segment(m, 0, 2, at + 8 * MIB, 2 * MIB));
+	ck_ok(soma_model_adopt_block(m, at + 512, 1000, 1024));
+	ck_invalid(soma_model_adopt_block(m, at + 1024, 512, 512));
+	ck_assert(soma_model_is_live(m, at + 512));
+	ck_assert_uint_eq(soma_model_used(m), 1000);
+	ck_assert_uint_eq(submitted(m, 0), 0);
+	ck_assert_uint_eq(alloc(m, 512, 0).ptr, at);
+	ck_assert_uint_eq(alloc(m, 512, 0).ptr, at + 1536);
+	ck_assert_int_eq(soma_model_release_segment(m, at + 512), SOMA_STATUS_NOT_FOUND);
+	ck_invalid(soma_model_release_segment(m, at));
+	ck_ok(soma_model_free(m, at, 0));
+	ck_ok(soma_model_free(m, at + 512, 0));
+	ck_ok(soma_model_free(m, at + 1536, 0));
+	ck_ok(soma_model_release_segment(m, at));
+	ck_assert_uint_eq(soma_model_reserved(m), 0);
+	soma_model_destroy(m);
+}
+END_TEST
+
+static bool
+stop_after_three(void *context, const struct soma_extent *extent)
+{
+	unsigned *count = context;
+
+	(void)extent;
+	return ++*count < 3;
+}
+
+START_TEST(a_walk_goes_by_address_and_stops_when_told)
+{
+	struct soma_model *m = model_of("cuda", 0);
+	struct picture picture;
+	unsigned count = 0;
+
+	release(m, alloc(m, SEGMENT, 0), 0);
+	alloc(m, 3 * MIB, 0);
+	alloc(m, 2 * SEGMENT, 0);
+	take_picture(m, &picture);
+	ck_assert_uint_eq(picture.count, 5);
+	ck_assert_int_eq(picture.extents[0].kind, SOMA_EXTENT_SEGMENT);
+	ck_assert_int_eq(picture.extents[1].kind, SOMA_EXTENT_LIVE);
+	ck_assert_uint_eq(picture.extents[1].requested, 3 * MIB);
+	ck_assert_int_eq(picture.extents[2].kind, SOMA_EXTENT_PENDING);
+	ck_assert_uint_eq(picture.extents[2].seq, 1);
+	ck_assert(picture.extents[2].stranded);
+	ck_assert_int_eq(picture.extents[3].kind, SOMA_EXTENT_SEGMENT);
+	ck_assert_uint_eq(picture.extents[3].size, 2 * SEGMENT);
+	for (unsigned i = 2; i < 5; i++)
+		ck_assert_uint_ge(picture.extents[i].address, picture.extents[i - 1].address);
+	soma_model_walk(m, stop_after_three, &count);
+	ck_assert_uint_eq(count, 3);
+	soma_model_destroy(m);
+}
+END_TEST
+
+UNIT_MAIN("rules",
+	  a_bad_free_is_refused_and_changes_nothing,
+	  freeing_nothing_succeeds_and_takes_no_position,
+	  an_alloc_that_fails_changes_nothing,
+	  an_outcome_is_written_only_on_success,
+	  out_of_memory_says_how_much_was_asked_held_left_and_allowed,
+	  a_block_is_ready_on_its_stream_once_that_executed_past_it,
+	  a_block_is_ready_elsewhere_after_waiting_past_its_allocation,
+	  a_destroyed_stream_refuses_work_and_stays_until_it_has_nothing_pending,
+	  stream_ids_are_never_used_twice,
+	  a_block_of_a_stream_that_is_gone_is_ready,
+	  used_counts_what_was_asked_for_and_capacity_what_is_held,
+	  only_the_start_of_a_live_block_is_live,
+	  a_range_is_trimmed_to_the_granule_above_what_is_kept,
+	  segments_are_trimmed_largest_first_without_overshooting,
+	  a_threshold_takes_effect_at_the_next_synchronisation,
+	  a_source_gives_whole_segments_and_gets_them_back,
+	  what_a_source_answers_is_the_error,
+	  an_address_that_a_source_must_not_give_is_given_back,
+	  a_state_can_be_adopted_and_run_on,
+	  a_walk_goes_by_address_and_stops_when_told)

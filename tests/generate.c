@@ -24,15 +24,15 @@ generate_below(struct generator *g, uint64_t limit)
 	return generate_random(g) % limit;
 }
 
-static bool
-one_in(struct generator *g, uint64_t n)
+bool
+generate_one_in(struct generator *g, uint64_t n)
 {
 	return generate_below(g, n) == 0;
 }
 
 /* 1 to limit, every magnitude as likely as the next. */
-static uint64_t
-log_uniform(struct generator *g, uint64_t limit)
+uint64_t
+generate_log_uniform(struct generator *g, uint64_t limit)
 {
 	unsigned bits = 0;
 	uint64_t n;
@@ -61,100 +61,7 @@ list_pick(struct generator *g, const struct label_list *list)
 	return list->at[generate_below(g, list->count)];
 }
 
-/* ---- policies and limits --------------------------------------------------- */
-
-static void
-random_row(struct generator *g, struct soma_policy *p, unsigned i)
-{
-	struct soma_policy_pool *row = &p->pools[i];
-	uint64_t a = p->alignment;
-
-	row->request_max = i + 1 == p->pool_count ? UINT64_MAX : a * (1 + generate_below(g, 8)) - generate_below(g, 2);
-	row->segment_step = a * log_uniform(g, 64);
-	if (!one_in(g, 3)) {
-		row->segment_size = row->segment_step * (1 + generate_below(g, 8));
-		row->segment_max = generate_below(g, row->segment_size + 1);
-	}
-	switch (generate_below(g, 4)) {
-	case 0:
-		row->split_min = 0;
-		break;
-	case 1:
-		row->split_min = 1;
-		break;
-	case 2:
-		row->split_min = a + generate_below(g, 2);
-		break;
-	default:
-		row->split_min = a * log_uniform(g, 8) + 1;
-		break;
-	}
-}
-
-static void
-random_policy(struct generator *g, struct soma_policy *p)
-{
-	static const uint64_t alignments[] = { 256, 256, 512, 512, 4096, (uint64_t)1 << 20 };
-
-	*p = (struct soma_policy){
-		.size = sizeof *p,
-		.name = "custom",
-		.alignment = alignments[generate_below(g, 6)],
-		.fit = (enum soma_fit)generate_below(g, 2),
-		.segments = (enum soma_segments)generate_below(g, 2),
-		.reuse = (unsigned)generate_below(g, 16),
-		.release_on_failure = one_in(g, 2),
-		.pool_count = 1,
-	};
-	if (one_in(g, 2)) {
-		p->batch = 1 + (unsigned)generate_below(g, one_in(g, 4) ? 40 : 4);
-		p->batch_above = generate_below(g, 11);
-	}
-	if (p->segments == SOMA_SEGMENTS_STEP) {
-		p->per_stream = one_in(g, 4);
-		p->pool_count = 1 + (unsigned)generate_below(g, 2);
-	}
-	if (p->per_stream)
-		p->reuse &= SOMA_REUSE_SAME_STREAM | SOMA_REUSE_OPPORTUNISTIC;
-	for (unsigned i = 0; i < p->pool_count; i++)
-		random_row(g, p, i);
-}
-
-/* Of a large request: about what a segment holds. */
-static uint64_t
-typical_granules(struct generator *g, const struct soma_policy *p)
-{
-	const struct soma_policy_pool *last = &p->pools[p->pool_count - 1];
-	uint64_t segment = last->segment_size > last->segment_step ? last->segment_size : last->segment_step;
-
-	if (p->segments == SOMA_SEGMENTS_RANGE)
-		return log_uniform(g, one_in(g, 4) ? 100000 : 300);
-	if (segment / p->alignment > 1000 && one_in(g, 2))
-		return segment / p->alignment / 64;
-	return segment / p->alignment * (1 + generate_below(g, 2)) + 1;
-}
-
-static void
-random_limits(struct generator *g, struct sequence *sequence)
-{
-	const struct soma_policy *p = &sequence->policy;
-	uint64_t mean = g->granules * p->alignment / 4 + p->alignment;
-	uint64_t step = p->segments == SOMA_SEGMENTS_STEP ? p->pools[p->pool_count - 1].segment_step : 2 * mean;
-
-	sequence->limits = (struct soma_model_limits){ .size = sizeof sequence->limits };
-	if (one_in(g, 4))
-		sequence->limits.max_pool_size = step * (1 + generate_below(g, 4)) + g->granules / 2 * p->alignment;
-	else if (one_in(g, 2))
-		sequence->limits.max_pool_size = step + generate_below(g, mean * g->live_target);
-	if (one_in(g, 4))
-		sequence->limits.base = p->alignment * (1 + generate_below(g, 1000));
-	if (one_in(g, 40)) /* the end of the addresses is near */
-		sequence->limits.base = SOMA_MODEL_ADDRESS_MAX - p->alignment * (1 + generate_below(g, 4 * g->granules));
-	if (!one_in(g, 3))
-		sequence->limits.release_threshold = one_in(g, 2) ? UINT64_MAX : generate_below(g, mean * g->live_target);
-	if (p->segments == SOMA_SEGMENTS_STEP && one_in(g, 4))
-		sequence->refuse_every = 2 + (unsigned)generate_below(g, 30);
-}
+/* ---- the beginning ---------------------------------------------------------- */
 
 /* Each kind's weight is its usual one, or none, or many times that. */
 static void
@@ -173,9 +80,9 @@ random_weights(struct generator *g)
 		g->weight[i] = usual[i];
 		if (i == OP_ALLOC || i == OP_FREE)
 			continue;
-		if (one_in(g, 4))
+		if (generate_one_in(g, 4))
 			g->weight[i] = 0;
-		else if (one_in(g, 4))
+		else if (generate_one_in(g, 4))
 			g->weight[i] *= 3;
 	}
 }
@@ -188,120 +95,13 @@ generate_begin(struct generator *g, uint64_t seed, const char *preset, unsigned 
 	if (preset != GENERATE_CUSTOM)
 		sequence->policy = *soma_policy_preset(preset);
 	else
-		random_policy(g, &sequence->policy);
-	g->live_target = (unsigned)log_uniform(g, one_in(g, 2) ? 30 : 250) + 2;
-	g->granules = typical_granules(g, &sequence->policy);
-	random_limits(g, sequence);
+		generate_policy(g, &sequence->policy);
+	g->live_target = (unsigned)generate_log_uniform(g, generate_one_in(g, 2) ? 30 : 250) + 2;
+	g->granules = generate_typical_granules(g, &sequence->policy);
+	generate_limits(g, sequence);
 	random_weights(g);
 	for (unsigned i = 0; i < 8; i++)
-		g->palette[i] = log_uniform(g, g->granules * sequence->policy.alignment);
-}
-
-static void
-make_row_odd(struct generator *g, struct soma_policy *p)
-{
-	struct soma_policy_pool *row = &p->pools[generate_below(g, 2)];
-	static const uint64_t odd[] = { 0, 1, 255, 256, 4096, 4097, UINT64_MAX };
-	uint64_t value = odd[generate_below(g, 7)];
-
-	switch (generate_below(g, 5)) {
-	case 0:
-		row->request_max = value;
-		break;
-	case 1:
-		row->segment_step = value;
-		break;
-	case 2:
-		row->segment_size = value;
-		break;
-	case 3:
-		row->segment_max = value;
-		break;
-	default:
-		row->split_min = value;
-		break;
-	}
-}
-
-static void
-make_policy_odd(struct generator *g, struct soma_policy *p)
-{
-	static const uint64_t alignments[] = { 0, 1, 128, 256, 384, (uint64_t)1 << 20, (uint64_t)1 << 21 };
-
-	switch (generate_below(g, 10)) {
-	case 0:
-		p->size = one_in(g, 2) ? 0 : p->size - 1;
-		break;
-	case 1:
-		p->alignment = alignments[generate_below(g, 7)];
-		break;
-	case 2:
-		p->fit = (enum soma_fit)generate_below(g, 4);
-		break;
-	case 3:
-		p->segments = (enum soma_segments)generate_below(g, 4);
-		break;
-	case 4:
-		p->reuse = (unsigned)generate_below(g, 64);
-		break;
-	case 5:
-		p->per_stream = !p->per_stream;
-		break;
-	case 6:
-		p->batch = SOMA_POLICY_BATCH_MAX + (unsigned)generate_below(g, 2);
-		break;
-	case 7:
-		p->pool_count = (unsigned)generate_below(g, 4);
-		break;
-	default:
-		make_row_odd(g, p);
-		break;
-	}
-}
-
-static void
-make_limits_odd(struct generator *g, struct soma_segment_source *source, struct soma_model_limits *limits)
-{
-	switch (generate_below(g, 7)) {
-	case 0:
-		limits->size = one_in(g, 2) ? 0 : limits->size - 1;
-		break;
-	case 1:
-		limits->base = limits->policy->alignment / 2 + 1;
-		break;
-	case 2:
-		limits->base = SOMA_MODEL_ADDRESS_MAX - generate_below(g, 2) * limits->policy->alignment;
-		break;
-	case 3:
-		limits->segments = limits->segments == NULL ? source : NULL;
-		break;
-	case 4:
-		source->size -= 1;
-		break;
-	case 5:
-		source->acquire = NULL;
-		break;
-	default:
-		source->release = NULL;
-		break;
-	}
-}
-
-void
-generate_odd_limits(struct generator *g, uint64_t seed, struct soma_policy *policy, struct soma_segment_source *source,
-		    struct soma_model_limits *limits)
-{
-	*g = (struct generator){ .state = seed };
-	random_policy(g, policy);
-	*limits = (struct soma_model_limits){ .size = sizeof *limits, .policy = policy };
-	if (policy->segments == SOMA_SEGMENTS_STEP && one_in(g, 2))
-		limits->segments = source;
-	for (uint64_t i = generate_below(g, 3); i > 0; i--) {
-		if (one_in(g, 3))
-			make_limits_odd(g, source, limits);
-		else
-			make_policy_odd(g, policy);
-	}
+		g->palette[i] = generate_log_uniform(g, g->granules * sequence->policy.alignment);
 }
 
 /* ---- operations ------------------------------------------------------------ */
@@ -315,7 +115,7 @@ random_size(struct generator *g)
 
 	switch (generate_below(g, 16)) {
 	case 0:
-		return one_in(g, 8) ? huge[generate_below(g, 6)] : 1 + generate_below(g, alignment);
+		return generate_one_in(g, 8) ? huge[generate_below(g, 6)] : 1 + generate_below(g, alignment);
 	case 1:
 	case 2: /* around the classes' borders */
 		return alignment * (56 + generate_below(g, 80));
@@ -327,7 +127,7 @@ random_size(struct generator *g)
 	case 7:
 		return g->granules * alignment + generate_below(g, g->granules * alignment);
 	default:
-		return log_uniform(g, g->granules * alignment);
+		return generate_log_uniform(g, g->granules * alignment);
 	}
 }
 
@@ -335,9 +135,9 @@ random_size(struct generator *g)
 static unsigned
 random_stream(struct generator *g)
 {
-	if (one_in(g, 200))
+	if (generate_one_in(g, 200))
 		return LABEL_UNKNOWN;
-	if (g->streams.count == 0 || one_in(g, 6))
+	if (g->streams.count == 0 || generate_one_in(g, 6))
 		return 0;
 	return list_pick(g, &g->streams);
 }
@@ -346,7 +146,7 @@ static void
 choose_free(struct generator *g, struct op *op)
 {
 	op->kind = OP_FREE;
-	if (g->live.count == 0 || (g->dead.count > 0 && one_in(g, 60))) {
+	if (g->live.count == 0 || (g->dead.count > 0 && generate_one_in(g, 60))) {
 		if (g->dead.count == 0)
 			op->kind = OP_RESET_PEAKS;
 		else
@@ -354,16 +154,16 @@ choose_free(struct generator *g, struct op *op)
 		return;
 	}
 	/* Often the latest: neighbours, and the last put on a shelf. */
-	op->other = one_in(g, 3) ? g->live.at[g->live.count - 1] : list_pick(g, &g->live);
-	if (one_in(g, 60))
-		op->size = one_in(g, 2) ? g->sequence->policy.alignment : 1;
+	op->other = generate_one_in(g, 3) ? g->live.at[g->live.count - 1] : list_pick(g, &g->live);
+	if (generate_one_in(g, 60))
+		op->size = generate_one_in(g, 2) ? g->sequence->policy.alignment : 1;
 }
 
 static void
 choose_wait(struct generator *g, struct op *op)
 {
 	if (op->kind == OP_WAIT && g->events.count > 0) {
-		op->other = one_in(g, 2) ? g->events.at[g->events.count - 1] : list_pick(g, &g->events);
+		op->other = generate_one_in(g, 2) ? g->events.at[g->events.count - 1] : list_pick(g, &g->events);
 		return;
 	}
 	op->kind = OP_WAIT_BACK;
@@ -374,8 +174,8 @@ choose_wait(struct generator *g, struct op *op)
 static void
 choose_advance(struct generator *g, struct op *op)
 {
-	op->back = (int64_t)log_uniform(g, 64) - 2;
-	if (one_in(g, 3))
+	op->back = (int64_t)generate_log_uniform(g, 64) - 2;
+	if (generate_one_in(g, 3))
 		op->back = 0;
 }
 
@@ -392,7 +192,7 @@ choose_extent(void *context, const struct soma_extent *extent)
 {
 	struct chosen *chosen = context;
 
-	if (extent->kind == chosen->kind && one_in(chosen->g, ++chosen->seen))
+	if (extent->kind == chosen->kind && generate_one_in(chosen->g, ++chosen->seen))
 		chosen->extent = *extent;
 	return true;
 }
@@ -409,18 +209,18 @@ random_extent(struct generator *g, struct run *run, enum soma_extent_kind kind)
 static void
 choose_adopt_block(struct generator *g, struct run *run, struct op *op)
 {
-	struct soma_extent in = random_extent(g, run, one_in(g, 10) ? SOMA_EXTENT_PENDING : SOMA_EXTENT_FREE);
+	struct soma_extent in = random_extent(g, run, generate_one_in(g, 10) ? SOMA_EXTENT_PENDING : SOMA_EXTENT_FREE);
 	uint64_t alignment = g->sequence->policy.alignment;
 	uint64_t granules = in.size / alignment + 1;
-	uint64_t skip = one_in(g, 2) ? 0 : generate_below(g, granules);
+	uint64_t skip = generate_one_in(g, 2) ? 0 : generate_below(g, granules);
 
 	op->address = in.address + skip * alignment;
-	op->capacity = one_in(g, 4) ? in.size - skip * alignment : generate_below(g, granules - skip + 1) * alignment;
+	op->capacity = generate_one_in(g, 4) ? in.size - skip * alignment : generate_below(g, granules - skip + 1) * alignment;
 	op->size = op->capacity - (op->capacity > 0 ? generate_below(g, alignment) : 0);
-	if (one_in(g, 20))
-		op->size = one_in(g, 2) ? 0 : op->capacity + 1;
-	if (one_in(g, 20))
-		op->address += one_in(g, 2) ? 1 : 256;
+	if (generate_one_in(g, 20))
+		op->size = generate_one_in(g, 2) ? 0 : op->capacity + 1;
+	if (generate_one_in(g, 20))
+		op->address += generate_one_in(g, 2) ? 1 : 256;
 }
 
 static void
@@ -429,16 +229,16 @@ choose_adopt_segment(struct generator *g, struct run *run, struct op *op)
 	struct soma_extent near = random_extent(g, run, SOMA_EXTENT_SEGMENT);
 	uint64_t alignment = g->sequence->policy.alignment;
 
-	op->flags = (unsigned)generate_below(g, one_in(g, 10) ? 3 : g->sequence->policy.pool_count);
-	op->size = alignment * log_uniform(g, g->granules);
+	op->flags = (unsigned)generate_below(g, generate_one_in(g, 10) ? 3 : g->sequence->policy.pool_count);
+	op->size = alignment * generate_log_uniform(g, g->granules);
 	op->address = near.address + near.size + alignment * generate_below(g, 2 * g->granules);
-	if (one_in(g, 4))
+	if (generate_one_in(g, 4))
 		op->address = alignment * generate_below(g, 100000);
 	if (g->sequence->refuse_every > 0) /* the source gives what is below */
 		op->address = SOURCE_END + alignment * generate_below(g, 2 * g->granules * g->live_target);
-	if (one_in(g, 20))
+	if (generate_one_in(g, 20))
 		op->address += 1;
-	if (one_in(g, 20))
+	if (generate_one_in(g, 20))
 		op->size += 1;
 }
 
@@ -455,7 +255,7 @@ choose_kind(struct generator *g, struct op *op)
 		n -= g->weight[op->kind++];
 	if (op->kind == OP_ALLOC && g->live.count > g->live_target)
 		op->kind = OP_FREE;
-	else if (op->kind == OP_FREE && 2 * g->live.count < g->live_target && one_in(g, 2))
+	else if (op->kind == OP_FREE && 2 * g->live.count < g->live_target && generate_one_in(g, 2))
 		op->kind = OP_ALLOC;
 	if (op->kind == OP_STREAM_CREATE && g->streams.count >= 12)
 		op->kind = OP_STREAM_DESTROY;
@@ -476,11 +276,11 @@ choose(struct generator *g, struct run *run)
 		choose_free(g, &op);
 		break;
 	case OP_FREE_ADDRESS:
-		op.address = one_in(g, 4) ? 0 : generate_random(g) >> generate_below(g, 64);
+		op.address = generate_one_in(g, 4) ? 0 : generate_random(g) >> generate_below(g, 64);
 		break;
 	case OP_STREAM_CREATE:
 		op.stream = 0;
-		op.flags = one_in(g, 50) ? 2 : (unsigned)generate_below(g, 2);
+		op.flags = generate_one_in(g, 50) ? 2 : (unsigned)generate_below(g, 2);
 		break;
 	case OP_WAIT:
 	case OP_WAIT_BACK:
@@ -491,7 +291,7 @@ choose(struct generator *g, struct run *run)
 		break;
 	case OP_TRIM:
 	case OP_THRESHOLD:
-		op.size = one_in(g, 4) ? UINT64_MAX * generate_below(g, 2) : generate_below(g, near);
+		op.size = generate_one_in(g, 4) ? UINT64_MAX * generate_below(g, 2) : generate_below(g, near);
 		break;
 	case OP_ADOPT_SEGMENT:
 		choose_adopt_segment(g, run, &op);
@@ -500,7 +300,7 @@ choose(struct generator *g, struct run *run)
 		choose_adopt_block(g, run, &op);
 		break;
 	case OP_RELEASE_SEGMENT:
-		op.address = random_extent(g, run, SOMA_EXTENT_SEGMENT).address + (one_in(g, 10) ? 256 : 0);
+		op.address = random_extent(g, run, SOMA_EXTENT_SEGMENT).address + (generate_one_in(g, 10) ? 256 : 0);
 		break;
 	default:
 		break;
@@ -544,7 +344,7 @@ learn(struct generator *g, const struct op *op, const struct run *run)
 	else if (ok && op->kind == OP_RECORD)
 		list_add(g, &g->events, op->label);
 	/* Some destroyed streams are advanced, and used wrongly, for a while. */
-	else if (op->kind == OP_STREAM_DESTROY && op->stream != 0 && (!ok || !one_in(g, 4)))
+	else if (op->kind == OP_STREAM_DESTROY && op->stream != 0 && (!ok || !generate_one_in(g, 4)))
 		forget_stream(g, op->stream);
 }
 

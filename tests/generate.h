@@ -33,6 +33,15 @@ struct generator {
 
 uint64_t generate_random(struct generator *g);
 uint64_t generate_below(struct generator *g, uint64_t limit);
+bool generate_one_in(struct generator *g, uint64_t n);
+
+/* 1 to limit, every magnitude as likely as the next. */
+uint64_t generate_log_uniform(struct generator *g, uint64_t limit);
+
+/* Parts of generate_begin(). */
+void generate_policy(struct generator *g, struct soma_policy *p);
+uint64_t generate_typical_granules(struct generator *g, const struct soma_policy *p);
+void generate_limits(struct generator *g, struct sequence *sequence);
 
 /* Fills in the policy (the preset of this name, or a random one) and the limits of an
  * empty sequence that will have up to `count` operations. */

@@ -86,6 +86,10 @@ struct source {
 	uint64_t digest; /* of all calls */
 };
 
+void source_init(struct source *source, const struct sequence *sequence);
+enum soma_status source_acquire(void *context, uint64_t stream, uint64_t size, uint64_t *address);
+void source_release(void *context, uint64_t address, uint64_t size);
+
 struct known_event {
 	uint64_t stream;
 	uint64_t seq;
