@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Order between streams: what an event proves and what it does not, and what the
- * legacy stream adds by itself.
+ * legacy stream adds by itself; when a block is ready.
  */
 #include "tests/model_fixture.h"
 #include "tests/unit.h"
@@ -173,7 +173,48 @@ START_TEST(a_legacy_event_takes_a_position_only_when_its_order_adds_something)
 }
 END_TEST
 
+/* ---- readiness ------------------------------------------------------------- */
+
+START_TEST(a_block_is_ready_on_its_stream_once_that_executed_past_it)
+{
+	struct soma_model *m = model_of("strict", 0);
+	uint64_t s = stream_of(m);
+	struct soma_model_alloc a, b;
+
+	a = alloc(m, 512, s);
+	b = alloc(m, 512, s);
+	ck_assert_uint_eq(b.ready_seq, 1);
+	ck_assert(!soma_model_is_ready_same_stream(m, &a));
+	ck_ok(soma_model_advance(m, s, 1));
+	ck_assert(soma_model_is_ready_same_stream(m, &a));
+	ck_assert(!soma_model_is_ready_same_stream(m, &b));
+	ck_assert(!soma_model_is_ready_cross_stream(m, &b, s, 2));
+	ck_ok(soma_model_synchronize(m, s));
+	ck_assert(soma_model_is_ready_same_stream(m, &b));
+	ck_assert(soma_model_is_ready_cross_stream(m, &b, s, 0));
+	soma_model_destroy(m);
+}
+END_TEST
+
+START_TEST(a_block_is_ready_elsewhere_after_waiting_past_its_allocation)
+{
+	struct soma_model *m = model_of("strict", 0);
+	uint64_t s = stream_of(m), t = stream_of(m);
+	struct soma_model_alloc a;
+
+	alloc(m, 512, s);
+	a = alloc(m, 512, s);
+	ck_assert_uint_gt(record(m, s), a.ready_seq);
+	ck_assert(!soma_model_is_ready_cross_stream(m, &a, t, 0));
+	ck_assert(!soma_model_is_ready_cross_stream(m, &a, t, a.ready_seq));
+	ck_assert(soma_model_is_ready_cross_stream(m, &a, t, a.ready_seq + 1));
+	soma_model_destroy(m);
+}
+END_TEST
+
 UNIT_MAIN("order",
+	  a_block_is_ready_on_its_stream_once_that_executed_past_it,
+	  a_block_is_ready_elsewhere_after_waiting_past_its_allocation,
 	  an_event_beyond_what_was_submitted_is_refused,
 	  a_stale_event_proves_only_what_came_before_it,
 	  an_event_keeps_proving_the_frees_before_it_when_neighbours_follow,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The model's edges: what is refused and leaves no trace, readiness, streams that are
- * gone, exact trims, counters, the segment source.
+ * The model's edges: what is refused and leaves no trace, streams that are gone, exact
+ * trims, counters, the segment source.
  */
 #include "tests/model_fixture.h"
 #include "tests/unit.h"
+
 #include <string.h>
 
 /* ---- what is refused leaves no trace --------------------------------------- */
@@ -147,45 +148,6 @@ START_TEST(out_of_memory_says_how_much_was_asked_held_left_and_allowed)
 	ck_assert_uint_eq(e->remaining, SEGMENT + 1000);
 	ck_assert_uint_eq(e->limit, 2 * SEGMENT + 1000);
 	ck_assert_uint_gt(strlen(e->text), 10);
-	soma_model_destroy(m);
-}
-END_TEST
-
-/* ---- readiness ------------------------------------------------------------- */
-
-START_TEST(a_block_is_ready_on_its_stream_once_that_executed_past_it)
-{
-	struct soma_model *m = model_of("strict", 0);
-	uint64_t s = stream_of(m);
-	struct soma_model_alloc a, b;
-
-	a = alloc(m, 512, s);
-	b = alloc(m, 512, s);
-	ck_assert_uint_eq(b.ready_seq, 1);
-	ck_assert(!soma_model_is_ready_same_stream(m, &a));
-	ck_ok(soma_model_advance(m, s, 1));
-	ck_assert(soma_model_is_ready_same_stream(m, &a));
-	ck_assert(!soma_model_is_ready_same_stream(m, &b));
-	ck_assert(!soma_model_is_ready_cross_stream(m, &b, s, 2));
-	ck_ok(soma_model_synchronize(m, s));
-	ck_assert(soma_model_is_ready_same_stream(m, &b));
-	ck_assert(soma_model_is_ready_cross_stream(m, &b, s, 0));
-	soma_model_destroy(m);
-}
-END_TEST
-
-START_TEST(a_block_is_ready_elsewhere_after_waiting_past_its_allocation)
-{
-	struct soma_model *m = model_of("strict", 0);
-	uint64_t s = stream_of(m), t = stream_of(m);
-	struct soma_model_alloc a;
-
-	alloc(m, 512, s);
-	a = alloc(m, 512, s);
-	ck_assert_uint_gt(record(m, s), a.ready_seq);
-	ck_assert(!soma_model_is_ready_cross_stream(m, &a, t, 0));
-	ck_assert(!soma_model_is_ready_cross_stream(m, &a, t, a.ready_seq));
-	ck_assert(soma_model_is_ready_cross_stream(m, &a, t, a.ready_seq + 1));
 	soma_model_destroy(m);
 }
 END_TEST
@@ -506,8 +468,6 @@ UNIT_MAIN("rules",
 	  an_alloc_that_fails_changes_nothing,
 	  an_outcome_is_written_only_on_success,
 	  out_of_memory_says_how_much_was_asked_held_left_and_allowed,
-	  a_block_is_ready_on_its_stream_once_that_executed_past_it,
-	  a_block_is_ready_elsewhere_after_waiting_past_its_allocation,
 	  a_destroyed_stream_refuses_work_and_stays_until_it_has_nothing_pending,
 	  stream_ids_are_never_used_twice,
 	  a_block_of_a_stream_that_is_gone_is_ready,
