@@ -92,7 +92,7 @@ new_slot(struct soma_model *model, struct soma__stream **found)
 	stream = soma__arena_calloc(model->arena, sizeof *stream, 64);
 	if (stream == NULL)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	stream->free_tree = soma__slab_take(&model->index.trees, sizeof(struct soma__tree_node));
+	stream->free_tree = soma__tree_take(&model->index.trees);
 	stream->id = model->stream_slots;
 	model->streams[model->stream_slots++] = stream;
 	*found = stream;

@@ -36,7 +36,7 @@ soma__trees_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t n
 	unsigned class = soma__class_floor(granules);
 	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot = class % SOMA__CLASSES_PER_GROUP;
 	struct soma__trees *trees = shelf->trees[group];
-	uint32_t tree = soma__slab_take(&index->trees, sizeof(struct soma__tree_node));
+	uint32_t tree = soma__tree_take(&index->trees);
 
 	*soma__tree_at(&index->trees, tree) =
 		(struct soma__tree_node){ .record = name, .major = granules, .minor = address };
@@ -52,8 +52,8 @@ soma__trees_remove(struct soma__index *index, struct soma__shelf *shelf, uint64_
 	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot = class % SOMA__CLASSES_PER_GROUP;
 	struct soma__trees *trees = shelf->trees[group];
 
-	soma__slab_give(&index->trees,
-			soma__tree_remove(&index->trees, &trees->root[slot], granules, address), sizeof(struct soma__tree_node));
+	soma__tree_give(&index->trees,
+			soma__tree_remove(&index->trees, &trees->root[slot], granules, address));
 	if (trees->root[slot] != 0)
 		return;
 	trees->classes &= ~((uint64_t)1 << slot);

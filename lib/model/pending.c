@@ -10,7 +10,7 @@ soma__pending_file_followed(struct soma_model *model, struct soma__stream *strea
 	const struct soma__node *node = soma__node_at(&model->index, name);
 	uint32_t tree;
 
-	tree = soma__slab_take(trees, sizeof(struct soma__tree_node));
+	tree = soma__tree_take(trees);
 	*soma__tree_at(trees, tree) = (struct soma__tree_node){
 		.record = name, .major = granules, .minor = address, .value = node->position };
 	soma__tree_insert(trees, &stream->by_size[soma__shelf_pool(model, soma__node_shelf(node))], tree);
@@ -23,8 +23,8 @@ soma__pending_unfile_followed(struct soma_model *model, struct soma__stream *str
 	struct soma__slab *trees = &model->index.trees;
 	const struct soma__node *node = soma__node_at(&model->index, name);
 
-	soma__slab_give(trees,
-			soma__tree_remove(trees, &stream->by_size[soma__shelf_pool(model, soma__node_shelf(node))], granules, address), sizeof(struct soma__tree_node));
+	soma__tree_give(trees,
+			soma__tree_remove(trees, &stream->by_size[soma__shelf_pool(model, soma__node_shelf(node))], granules, address));
 }
 
 bool

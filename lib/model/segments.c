@@ -73,7 +73,7 @@ take_hole(struct soma_model *model, uint64_t granules, uint64_t *address, uint64
 	if (*rest != 0)
 		put_hole(model, tree, *address + granules, *rest, *block);
 	else
-		soma__slab_give(&model->index.trees, tree, sizeof(struct soma__tree_node));
+		soma__tree_give(&model->index.trees, tree);
 	return true;
 }
 
@@ -114,18 +114,18 @@ space_give(struct soma_model *model, uint64_t address, uint64_t granules)
 	if (tree != 0 && soma__tree_at(trees, tree)->minor + ~soma__tree_at(trees, tree)->value == address) {
 		granules += ~soma__tree_at(trees, tree)->value;
 		address = soma__tree_at(trees, tree)->minor;
-		soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0, address), sizeof(struct soma__tree_node));
+		soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0, address));
 	}
 	tree = soma__tree_at_least(trees, model->holes, 0, address);
 	if (tree != 0 && soma__tree_at(trees, tree)->minor == address + granules) {
 		granules += ~soma__tree_at(trees, tree)->value;
-		soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0,
-							 soma__tree_at(trees, tree)->minor), sizeof(struct soma__tree_node));
+		soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0,
+							 soma__tree_at(trees, tree)->minor));
 	}
 	if (address + granules == model->space_end)
 		model->space_end = address;
 	else
-		put_hole(model, soma__slab_take(trees, sizeof(struct soma__tree_node)), address, granules, 0);
+		put_hole(model, soma__tree_take(trees), address, granules, 0);
 }
 
 /* The adopted segment's addresses leave the space; it overlaps no segment.  Needs two
@@ -143,18 +143,18 @@ space_adopt(struct soma_model *model, uint64_t address, uint64_t end)
 		address = model->index.base;
 	if (address >= model->space_end) {
 		if (address > model->space_end)
-			put_hole(model, soma__slab_take(trees, sizeof(struct soma__tree_node)), model->space_end, address - model->space_end, 0);
+			put_hole(model, soma__tree_take(trees), model->space_end, address - model->space_end, 0);
 		model->space_end = end;
 		return;
 	}
 	tree = soma__tree_at_most(trees, model->holes, 0, address);
 	hole = soma__tree_at(trees, tree)->minor;
 	hole_end = hole + ~soma__tree_at(trees, tree)->value;
-	soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0, hole), sizeof(struct soma__tree_node));
+	soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0, hole));
 	if (hole < address)
-		put_hole(model, soma__slab_take(trees, sizeof(struct soma__tree_node)), hole, address - hole, 0);
+		put_hole(model, soma__tree_take(trees), hole, address - hole, 0);
 	if (end < hole_end)
-		put_hole(model, soma__slab_take(trees, sizeof(struct soma__tree_node)), end, hole_end - end, 0);
+		put_hole(model, soma__tree_take(trees), end, hole_end - end, 0);
 }
 
 /* ---- segments ---- */
@@ -237,8 +237,8 @@ add_segment(struct soma_model *model, struct soma__stream *stream, unsigned pool
 
 	*segment = (struct soma__segment){
 		.home = home_shelf(model, stream, pool),
-		.tree = soma__slab_take(&model->index.trees, sizeof(struct soma__tree_node)),
-		.idle_tree = soma__slab_take(&model->index.trees, sizeof(struct soma__tree_node)),
+		.tree = soma__tree_take(&model->index.trees),
+		.idle_tree = soma__tree_take(&model->index.trees),
 		.pool = pool,
 		.stream = stream->id,
 		.address = address,
@@ -348,8 +348,8 @@ soma__segment_release(struct soma_model *model, uint32_t name)
 
 	soma__block_unshelve(model, segment->first);
 	soma__block_erase(model, segment->first);
-	soma__slab_give(trees, soma__tree_remove(trees, &model->segments, 0, address), sizeof(struct soma__tree_node));
-	soma__slab_give(trees, segment->idle_tree, sizeof(struct soma__tree_node));
+	soma__tree_give(trees, soma__tree_remove(trees, &model->segments, 0, address));
+	soma__tree_give(trees, segment->idle_tree);
 	soma__slab_give(&model->segment_slab, name, sizeof(struct soma__segment));
 	model->stats.segment_count--;
 	model->stats.segments_released++;
@@ -482,8 +482,8 @@ make_hole(struct soma_model *model, uint32_t name)
 	if (block->previous != 0 && soma__block_kind(soma__block_at(model, block->previous)) == SOMA__BLOCK_HOLE) {
 		uint32_t previous = block->previous;
 
-		soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0,
-							 soma__block_address(soma__block_at(model, previous))), sizeof(struct soma__tree_node));
+		soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0,
+							 soma__block_address(soma__block_at(model, previous))));
 		soma__block_erase(model, name);
 		name = previous;
 		block = soma__block_at(model, name);
@@ -497,12 +497,12 @@ make_hole(struct soma_model *model, uint32_t name)
 		return;
 	}
 	if (soma__block_kind(soma__block_at(model, block->next)) == SOMA__BLOCK_HOLE) {
-		soma__slab_give(trees, soma__tree_remove(trees, &model->holes, 0,
-							 soma__block_address(soma__block_at(model, block->next))), sizeof(struct soma__tree_node));
+		soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0,
+							 soma__block_address(soma__block_at(model, block->next))));
 		soma__block_erase(model, block->next);
 	}
 	soma__block_set_kind(block, SOMA__BLOCK_HOLE);
-	put_hole(model, soma__slab_take(trees, sizeof(struct soma__tree_node)), soma__block_address(block), soma__block_granules(model, block),
+	put_hole(model, soma__tree_take(trees), soma__block_address(block), soma__block_granules(model, block),
 		 name);
 }
 

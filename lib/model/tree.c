@@ -1,25 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Treaps.  Insertion and removal go down once; a removal goes up its path again to
- * renew the least values.  No locking, no allocation.
+ * AVL trees: keys come from callers and from files, so the depth must not depend on
+ * them.  Insertion and removal go down once and up again as far as something changes.
+ * No locking, no allocation.
  */
 #include "lib/model/tree.h"
 
 #include <stdbool.h>
 
-/* Deeper than any treap of 2^24 nodes gets: expected 1.4 log2 n = 34, and the chance
- * to double that is below 2^-60. */
-#define DEPTH_MAX 192
-
-static uint32_t
-priority(uint32_t node)
-{
-	uint32_t x = node * UINT32_C(0x9e3779b1);
-
-	x ^= x >> 15;
-	x *= UINT32_C(0x85ebca77);
-	return x ^ x >> 13;
-}
+/* An AVL tree of 2^32 nodes is at most 46 deep. */
+#define DEPTH_MAX 48
 
 static bool
 before(const struct soma__tree_node *node, uint64_t major, uint64_t minor)
@@ -27,11 +17,20 @@ before(const struct soma__tree_node *node, uint64_t major, uint64_t minor)
 	return node->major < major || (node->major == major && node->minor < minor);
 }
 
-static void
-renew_least(const struct soma__slab *slab, struct soma__tree_node *node)
+static uint32_t
+height(const struct soma__slab *slab, uint32_t root)
 {
+	return root != 0 ? soma__tree_at(slab, root)->height : 0;
+}
+
+/* Height and least value from the children's. */
+static void
+renew(const struct soma__slab *slab, struct soma__tree_node *node)
+{
+	uint32_t left = height(slab, node->left), right = height(slab, node->right);
 	uint64_t least = node->value;
 
+	node->height = 1 + (left > right ? left : right);
 	if (node->left != 0 && soma__tree_at(slab, node->left)->least < least)
 		least = soma__tree_at(slab, node->left)->least;
 	if (node->right != 0 && soma__tree_at(slab, node->right)->least < least)
@@ -39,94 +38,143 @@ renew_least(const struct soma__slab *slab, struct soma__tree_node *node)
 	node->least = least;
 }
 
-/* Splits the tree at `root` by the key of `node` into node's two subtrees. */
-static void
-split_below(struct soma__slab *slab, uint32_t root, struct soma__tree_node *node)
+static uint32_t
+rotate_left(struct soma__slab *slab, uint32_t root)
 {
-	uint32_t path[DEPTH_MAX];
-	unsigned depth = 0;
-	uint32_t *left = &node->left, *right = &node->right;
+	struct soma__tree_node *node = soma__tree_at(slab, root);
+	uint32_t top = node->right;
 
-	while (root != 0) {
-		struct soma__tree_node *at = soma__tree_at(slab, root);
+	node->right = soma__tree_at(slab, top)->left;
+	soma__tree_at(slab, top)->left = root;
+	renew(slab, node);
+	renew(slab, soma__tree_at(slab, top));
+	return top;
+}
 
-		path[depth++] = root;
-		if (before(at, node->major, node->minor)) {
-			*left = root;
-			left = &at->right;
-			root = at->right;
-		} else {
-			*right = root;
-			right = &at->left;
-			root = at->left;
-		}
+static uint32_t
+rotate_right(struct soma__slab *slab, uint32_t root)
+{
+	struct soma__tree_node *node = soma__tree_at(slab, root);
+	uint32_t top = node->left;
+
+	node->left = soma__tree_at(slab, top)->right;
+	soma__tree_at(slab, top)->right = root;
+	renew(slab, node);
+	renew(slab, soma__tree_at(slab, top));
+	return top;
+}
+
+/* The root of this subtree once its two sides differ by at most one. */
+static uint32_t
+balanced(struct soma__slab *slab, uint32_t root)
+{
+	struct soma__tree_node *node = soma__tree_at(slab, root);
+	uint32_t left = height(slab, node->left), right = height(slab, node->right);
+
+	if (left > right + 1) {
+		const struct soma__tree_node *child = soma__tree_at(slab, node->left);
+
+		if (height(slab, child->left) < height(slab, child->right))
+			node->left = rotate_left(slab, node->left);
+		return rotate_right(slab, root);
 	}
-	*left = 0;
-	*right = 0;
-	while (depth > 0)
-		renew_least(slab, soma__tree_at(slab, path[--depth]));
-	renew_least(slab, node);
+	if (right > left + 1) {
+		const struct soma__tree_node *child = soma__tree_at(slab, node->right);
+
+		if (height(slab, child->right) < height(slab, child->left))
+			node->right = rotate_right(slab, node->right);
+		return rotate_left(slab, root);
+	}
+	renew(slab, node);
+	return root;
+}
+
+/* Goes up a path of links, to its top or, above the first `all` of them, to where nothing
+ * changes any more. */
+static void
+mend_up(struct soma__slab *slab, uint32_t **path, unsigned depth, unsigned all)
+{
+	while (depth-- > 0) {
+		const struct soma__tree_node *node = soma__tree_at(slab, *path[depth]);
+		uint32_t old_height = node->height;
+		uint64_t old_least = node->least;
+
+		*path[depth] = balanced(slab, *path[depth]);
+		node = soma__tree_at(slab, *path[depth]);
+		if (depth <= all && node->height == old_height && node->least == old_least)
+			return;
+	}
 }
 
 void
 soma__tree_insert(struct soma__slab *slab, uint32_t *root, uint32_t index)
 {
 	struct soma__tree_node *node = soma__tree_at(slab, index);
-	uint32_t rank = priority(index);
-
-	while (*root != 0 && priority(*root) >= rank) {
-		struct soma__tree_node *at = soma__tree_at(slab, *root);
-
-		if (node->value < at->least)
-			at->least = node->value;
-		root = before(at, node->major, node->minor) ? &at->right : &at->left;
-	}
-	split_below(slab, *root, node);
-	*root = index;
-}
-
-/* Joins two trees, all of the left one before the right one, into *link. */
-static void
-join_into(struct soma__slab *slab, uint32_t *link, uint32_t left, uint32_t right)
-{
-	uint32_t path[DEPTH_MAX];
+	uint32_t *path[DEPTH_MAX];
 	unsigned depth = 0;
 
-	while (left != 0 && right != 0) {
-		if (priority(left) >= priority(right)) {
-			*link = path[depth++] = left;
-			link = &soma__tree_at(slab, left)->right;
-			left = *link;
-		} else {
-			*link = path[depth++] = right;
-			link = &soma__tree_at(slab, right)->left;
-			right = *link;
-		}
+	while (*root != 0) {
+		struct soma__tree_node *at = soma__tree_at(slab, *root);
+
+		path[depth++] = root;
+		root = before(at, node->major, node->minor) ? &at->right : &at->left;
 	}
-	*link = left != 0 ? left : right;
-	while (depth > 0)
-		renew_least(slab, soma__tree_at(slab, path[--depth]));
+	*root = index;
+	node->left = node->right = 0;
+	renew(slab, node);
+	mend_up(slab, path, depth, depth);
+}
+
+/* Puts the next node in order, found under `found`'s right side, into the place of
+ * `found`, to which path[depth - 1] leads.  Returns the new depth of the path. */
+static unsigned
+replace_by_next(struct soma__slab *slab, struct soma__tree_node *found, uint32_t **path, unsigned depth)
+{
+	unsigned place = depth;
+	uint32_t *link = &found->right, next;
+	struct soma__tree_node *node;
+
+	while (soma__tree_at(slab, *link)->left != 0) {
+		path[depth++] = link;
+		link = &soma__tree_at(slab, *link)->left;
+	}
+	next = *link;
+	node = soma__tree_at(slab, next);
+	*link = node->right;
+	node->left = found->left;
+	node->right = found->right;
+	node->height = found->height;
+	node->least = found->least;
+	*path[place - 1] = next;
+	if (depth > place)
+		path[place] = &node->right; /* it led through `found` */
+	return depth;
 }
 
 uint32_t
 soma__tree_remove(struct soma__slab *slab, uint32_t *root, uint64_t major, uint64_t minor)
 {
-	uint32_t path[DEPTH_MAX];
-	unsigned depth = 0;
+	uint32_t *path[DEPTH_MAX];
+	unsigned depth = 0, place;
 	struct soma__tree_node *at;
 	uint32_t found;
 
 	for (;;) {
 		at = soma__tree_at(slab, *root);
+		path[depth++] = root;
 		if (at->major == major && at->minor == minor)
 			break;
-		path[depth++] = *root;
 		root = before(at, major, minor) ? &at->right : &at->left;
 	}
 	found = *root;
-	join_into(slab, root, at->left, at->right);
-	while (depth > 0)
-		renew_least(slab, soma__tree_at(slab, path[--depth]));
+	place = depth - 1;
+	if (at->left != 0 && at->right != 0) {
+		depth = replace_by_next(slab, at, path, depth);
+	} else {
+		*root = at->left != 0 ? at->left : at->right;
+		depth--;
+	}
+	mend_up(slab, path, depth, place);
 	return found;
 }
 

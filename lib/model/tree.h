@@ -5,8 +5,8 @@
  * A tree is a root index (0: empty) of nodes ordered by (major, minor), no two the
  * same.  A node also carries a value, and knows the least value below it, so that "the
  * first node from here on whose value is below a limit" is found without a scan.
- * Treaps with priorities made from the node's index: the shape has no effect on
- * results.  Nodes are taken from and given back to the slab by the caller.
+ * Every operation is logarithmic, whatever the keys.  Nodes are taken from and given back
+ * to the slab by the caller.
  */
 #ifndef SOMA_LIB_MODEL_TREE_H
 #define SOMA_LIB_MODEL_TREE_H
@@ -18,7 +18,7 @@
 struct soma__tree_node {
 	uint32_t left, right;
 	uint32_t record; /* what the caller wants to find by it */
-	uint32_t reserved;
+	uint32_t height; /* of the subtree, 1 for a leaf */
 	uint64_t major, minor;
 	uint64_t value;
 	uint64_t least; /* of this node's and its subtrees' values */
@@ -28,6 +28,18 @@ static inline struct soma__tree_node *
 soma__tree_at(const struct soma__slab *slab, uint32_t index)
 {
 	return soma__slab_at(slab, index, sizeof(struct soma__tree_node));
+}
+
+static inline uint32_t
+soma__tree_take(struct soma__slab *slab)
+{
+	return soma__slab_take(slab, sizeof(struct soma__tree_node));
+}
+
+static inline void
+soma__tree_give(struct soma__slab *slab, uint32_t node)
+{
+	soma__slab_give(slab, node, sizeof(struct soma__tree_node));
 }
 
 /* Links in a node whose key, value and record are set. */
