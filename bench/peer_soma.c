@@ -78,7 +78,7 @@ model_resident(void *context)
 	struct model_peer *peer = context;
 	struct soma_memory_info info;
 
-	check(soma_model_memory_info(peer->model, &info), "soma_model_memory_info");
+	check(soma_model_memory_info(peer->model, &info, sizeof info), "soma_model_memory_info");
 	return info.resident;
 }
 

@@ -350,10 +350,10 @@ START_TEST(behaviour_20_current_values_cannot_be_set)
 	struct soma_model *m = with_free_memory("cuda");
 	struct soma_model_stats before, after;
 
-	soma_model_stats(m, &before);
+	soma_model_stats(m, &before, sizeof before);
 	soma_model_reset_peaks(m);
 	soma_model_set_release_threshold(m, 0);
-	soma_model_stats(m, &after);
+	soma_model_stats(m, &after, sizeof after);
 	ck_assert_uint_eq(after.reserved, before.reserved);
 	ck_assert_uint_eq(after.used, before.used);
 	ck_assert_uint_eq(after.active, before.active);

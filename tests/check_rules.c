@@ -30,7 +30,7 @@ static void
 take_picture(const struct soma_model *m, struct picture *picture)
 {
 	memset(picture, 0, sizeof *picture);
-	soma_model_stats(m, &picture->stats);
+	soma_model_stats(m, &picture->stats, sizeof picture->stats);
 	soma_model_walk(m, draw, picture);
 }
 

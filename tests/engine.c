@@ -89,7 +89,7 @@
 	}                                                                                              \
 	static void prefix##_w_stats(void *h, struct soma_model_stats *stats)                          \
 	{                                                                                              \
-		prefix##_stats(h, stats);                                                              \
+		prefix##_stats(h, stats, sizeof *stats);                                               \
 	}                                                                                              \
 	static void prefix##_w_reset_peaks(void *h)                                                    \
 	{                                                                                              \
@@ -144,7 +144,7 @@ oracle_w_create(const struct soma_model_limits *limits, enum oracle_fault fault,
 static void
 oracle_w_getters(void *h, struct soma_model_stats *stats)
 {
-	oracle_stats(h, stats);
+	oracle_stats(h, stats, sizeof *stats);
 }
 
 const struct engine engine_oracle = { .name = "oracle", ROW(oracle) };

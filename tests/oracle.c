@@ -74,70 +74,6 @@ find_foreign(const struct oracle *o, uint64_t rounded, unsigned pool, size_t s, 
 	return best;
 }
 
-static bool
-in_run(const struct block *b, unsigned pool, size_t s)
-{
-	return b->segment->pool == pool && b->place == SHELF &&
-	       (b->state == COMPLETE || (b->state == PENDING && b->stream == s));
-}
-
-/* The run that begins with block i: how many blocks, 0 if it has no pending one. */
-static size_t
-run_length(const struct oracle *o, size_t i, unsigned pool, size_t s, uint64_t *size)
-{
-	size_t first = i;
-	bool pending = false;
-
-	*size = 0;
-	for (; i < o->block_count && in_run(o->blocks[i], pool, s); i++) {
-		const struct block *b = o->blocks[i];
-
-		if (b->segment != o->blocks[first]->segment || b->address != o->blocks[first]->address + *size)
-			break;
-		pending = pending || b->state == PENDING;
-		*size += b->size;
-	}
-	return pending ? i - first : 0;
-}
-
-static bool
-begins_run(const struct oracle *o, size_t i, unsigned pool, size_t s)
-{
-	const struct block *b = o->blocks[i];
-	const struct block *previous = i > 0 ? o->blocks[i - 1] : NULL;
-
-	return previous == NULL || !in_run(previous, pool, s) || previous->segment != b->segment ||
-	       previous->address + previous->size != b->address;
-}
-
-/* Step 7. */
-static struct block *
-gather(struct oracle *o, uint64_t rounded, unsigned pool, size_t s)
-{
-	size_t best = 0, best_length = 0;
-	uint64_t best_size = 0, size;
-	struct block *b;
-
-	for (size_t i = 0; i < o->block_count; i++) {
-		size_t length = begins_run(o, i, pool, s) ? run_length(o, i, pool, s, &size) : 0;
-
-		if (length == 0 || size < rounded || (best_length > 0 && size >= best_size))
-			continue;
-		best = i;
-		best_length = length;
-		best_size = size;
-	}
-	if (best_length == 0)
-		return NULL;
-	b = o->blocks[best];
-	for (size_t i = 1; i < best_length; i++)
-		oracle__absorb(o, b, o->blocks[best + 1]);
-	b->state = PENDING;
-	b->stream = s;
-	b->place = SHELF;
-	return b;
-}
-
 static struct block *
 find_block(struct oracle *o, uint64_t rounded, unsigned pool, size_t s, const struct row *clock)
 {
@@ -155,8 +91,6 @@ find_block(struct oracle *o, uint64_t rounded, unsigned pool, size_t s, const st
 		oracle__look_for_gone_streams(o);
 		b = oracle__grow(o, rounded, pool, s);
 	}
-	if (b == NULL && shelves_pending(o))
-		b = gather(o, rounded, pool, s);
 	return b;
 }
 
@@ -324,7 +258,8 @@ is_valid_row(const struct soma_policy *p, const struct soma_policy_pool *row)
 		return false;
 	if (p->segments == SOMA_SEGMENTS_RANGE)
 		return true;
-	if (row->segment_step == 0 || row->segment_step % p->alignment != 0)
+	if (row->segment_step == 0 || row->segment_step % p->alignment != 0 ||
+	    row->segment_step > SOMA_MODEL_ADDRESS_MAX || row->segment_size > SOMA_MODEL_ADDRESS_MAX)
 		return false;
 	return row->segment_size % p->alignment == 0 && row->segment_size >= largest;
 }

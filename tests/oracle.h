@@ -56,7 +56,7 @@ enum soma_status oracle_adopt_segment(struct oracle *o, uint64_t stream, unsigne
 enum soma_status oracle_adopt_block(struct oracle *o, uint64_t ptr, uint64_t size, uint64_t capacity);
 enum soma_status oracle_release_segment(struct oracle *o, uint64_t address);
 
-void oracle_stats(const struct oracle *o, struct soma_model_stats *stats);
+void oracle_stats(const struct oracle *o, struct soma_model_stats *stats, size_t size);
 void oracle_reset_peaks(struct oracle *o);
 void oracle_walk(const struct oracle *o, bool (*visit)(void *context, const struct soma_extent *extent),
 		 void *context);

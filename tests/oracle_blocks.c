@@ -252,8 +252,9 @@ count_block(struct soma_model_stats *stats, const struct block *b)
 }
 
 void
-oracle_stats(const struct oracle *o, struct soma_model_stats *stats)
+oracle_stats(const struct oracle *o, struct soma_model_stats *stats, size_t size)
 {
+	(void)size; /* of this version */
 	*stats = o->kept;
 	stats->reserved = oracle__reserved(o);
 	stats->segment_count = o->policy.segments == SOMA_SEGMENTS_RANGE ? o->block_count > 0 : o->segment_count;
@@ -266,7 +267,7 @@ oracle__note_peaks(struct oracle *o)
 {
 	struct soma_model_stats now;
 
-	oracle_stats(o, &now);
+	oracle_stats(o, &now, sizeof now);
 	o->kept.reserved_high = max_of(o->kept.reserved_high, now.reserved);
 	o->kept.used_high = max_of(o->kept.used_high, now.used);
 	o->kept.peak_active = max_of(o->kept.peak_active, now.active);

@@ -60,7 +60,7 @@ segment_size(const struct oracle *o, uint64_t rounded, unsigned pool, uint64_t *
 		return true;
 	}
 	*size = (rounded / row->segment_step + (rounded % row->segment_step != 0)) * row->segment_step;
-	return *size >= rounded;
+	return *size >= rounded && *size <= SOMA_MODEL_ADDRESS_MAX;
 }
 
 static struct block *

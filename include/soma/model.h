@@ -14,10 +14,15 @@
  * Thread safety: a model may be used by one thread at a time.  Different models
  * are independent of each other.
  *
- * Errors: a call that fails changes nothing, and soma_error_last() says why.
+ * Errors: a call that fails changes nothing (soma_model_alloc() says what its
+ * attempts may leave), and soma_error_last() says why.
  * Unless a function says otherwise it may return SOMA_STATUS_INVALID_VALUE for
- * a bad argument and SOMA_STATUS_OUT_OF_HOST_MEMORY when the model's own records
- * cannot grow.
+ * a bad argument, SOMA_STATUS_OUT_OF_HOST_MEMORY when the model's own records
+ * cannot grow, and SOMA_STATUS_NOT_SUPPORTED when a stream has used up its
+ * 2^48 positions.
+ *
+ * Structs that begin with `size` are read by it: a larger one of a later version
+ * is accepted if the part that this version does not know is zero.
  *
  * The exact placement and reuse rules are written in HACKING, "The model".
  */
@@ -65,7 +70,8 @@ enum soma_reuse {
  */
 struct soma_policy_pool {
 	uint64_t request_max;
-	uint64_t segment_size; /* of a new segment, for a rounded request up to ... */
+	uint64_t segment_size; /* of a new segment, for a rounded request up to ... (not less than
+				* min(segment_max, request_max)) */
 	uint64_t segment_max;  /* ... this; a larger request gets a segment ... */
 	uint64_t segment_step; /* ... rounded up to a multiple of this */
 	uint64_t split_min;    /* split a block when at least this much would be left; up to 2 GiB */
@@ -91,7 +97,7 @@ struct soma_policy {
 	struct soma_policy_pool pools[SOMA_POLICY_POOLS_MAX];
 };
 
-/* "strict", "cuda" or "pytorch"; NULL when there is no such preset. */
+/* "strict", "cuda" or "pytorch"; NULL when there is no such preset, or for NULL. */
 const struct soma_policy *soma_policy_preset(const char *name);
 
 /* The index-th preset, from 0; NULL past the last. */
@@ -106,7 +112,8 @@ const struct soma_policy *soma_policy_at(size_t index);
  * "cannot grow" and is what the model reports if nothing else helps.
  * release gives back a whole segment and cannot fail.
  * Both are called from inside soma_model_* calls on this model and must not call
- * into it.  With a source, SOMA_SEGMENTS_RANGE is refused.
+ * into it.  An address that breaks these rules is released again, and the call fails
+ * with SOMA_STATUS_INVALID_VALUE.  With a source, SOMA_SEGMENTS_RANGE is refused.
  */
 struct soma_segment_source {
 	size_t size; /* sizeof(struct soma_segment_source) */
@@ -155,7 +162,8 @@ enum soma_stream_flags {
 };
 
 /*
- * Stream ids are never used twice.  Destroying a stream refuses new work for it
+ * Stream ids are never used twice; 2^20 streams may exist at a time
+ * (SOMA_STATUS_NOT_SUPPORTED beyond).  Destroying a stream refuses new work for it
  * (alloc, free, record, wait); what it still has pending stays pending until the
  * stream is advanced or synchronised, which remain allowed until then.  The
  * legacy stream cannot be destroyed.
@@ -223,6 +231,8 @@ struct soma_model_alloc {
  * SOMA_STATUS_INVALID_VALUE: size 0.
  * SOMA_STATUS_OUT_OF_DEVICE_MEMORY: no free block serves, and `reserved` would
  * pass the maximum.  What a segment source answered, if that refused.
+ * On failure no block, position or order has changed; but queued frees may have been
+ * filed, and where the policy says so (release_on_failure) idle memory been released.
  */
 enum soma_status soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t stream,
 				  struct soma_model_alloc *alloc);
@@ -247,9 +257,10 @@ bool soma_model_is_ready_cross_stream(const struct soma_model *model, const stru
 				      uint64_t consumer, uint64_t wait_seq);
 
 /*
- * Releases free memory until `reserved` is as near to `keep` as it gets without
- * going below it.  A no-op when reserved <= keep.  Only memory whose free is known
- * to have executed is released; with SOMA_SEGMENTS_STEP only whole segments.
+ * Releases free memory down to `keep`; `reserved` never goes below it.  A no-op when
+ * reserved <= keep.  Only memory whose free is known to have executed is released:
+ * of a range the largest free blocks first, down to exactly `keep` if there is enough;
+ * with SOMA_SEGMENTS_STEP whole segments, each time the largest that still fits.
  */
 enum soma_status soma_model_trim_to(struct soma_model *model, uint64_t keep);
 
@@ -257,12 +268,14 @@ enum soma_status soma_model_trim_to(struct soma_model *model, uint64_t keep);
 
 /* A segment made for `stream` and the size pool `pool` (a row of the policy) at
  * this address, wholly free.  SOMA_SEGMENTS_STEP only.  Not counted against the
- * segment source; released to it like any other. */
+ * segment source; released to it like any other.  SOMA_STATUS_OUT_OF_DEVICE_MEMORY:
+ * `reserved` would pass the maximum. */
 enum soma_status soma_model_adopt_segment(struct soma_model *model, uint64_t stream, unsigned pool,
 					  uint64_t address, uint64_t size);
 
-/* Makes [ptr, ptr + capacity) of a free block live with `size` requested bytes.
- * Takes no position. */
+/* Makes [ptr, ptr + capacity) of a free block live with `size` requested bytes; less
+ * than 4 GiB of it may be unused.  Takes no position.  Cheap for the blocks of a segment in
+ * ascending or descending order. */
 enum soma_status soma_model_adopt_block(struct soma_model *model, uint64_t ptr, uint64_t size,
 					uint64_t capacity);
 
@@ -301,8 +314,9 @@ struct soma_model_stats {
 SOMA_MODEL_COUNTER_MAP(X)
 #undef X
 
-/* All at once; never fails. */
-void soma_model_stats(const struct soma_model *model, struct soma_model_stats *stats);
+/* All at once; never fails.  `size` is sizeof *stats as the caller knows it: fields may be
+ * added at the end. */
+void soma_model_stats(const struct soma_model *model, struct soma_model_stats *stats, size_t size);
 
 /* reserved_high, used_high and peak_active become the current values. */
 void soma_model_reset_peaks(struct soma_model *model);
@@ -317,6 +331,7 @@ enum soma_extent_kind {
 	SOMA_EXTENT_HOLE,    /* released part of a range; not in `reserved` */
 };
 
+/* Given to visitors; fields may be added at the end. */
 struct soma_extent {
 	enum soma_extent_kind kind;
 	unsigned pool; /* SEGMENT: its size pool */
@@ -342,8 +357,10 @@ struct soma_memory_info {
 	const char *page_kind; /* "explicit huge", "transparent huge" or "plain" */
 };
 
-/* Reads /proc/self/smaps: slow; for reports. */
-enum soma_status soma_model_memory_info(const struct soma_model *model, struct soma_memory_info *info);
+/* Reads /proc/self/smaps: slow; for reports.  `size` is sizeof *info as the caller knows it.
+ * SOMA_STATUS_IO: smaps cannot be read. */
+enum soma_status soma_model_memory_info(const struct soma_model *model, struct soma_memory_info *info,
+					size_t size);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

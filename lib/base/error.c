@@ -20,6 +20,7 @@ struct detail {
 	uint64_t arg[4];
 	char name[NAME_MAX_LENGTH];
 	char text[TEXT_MAX_LENGTH];
+	uint64_t serial;
 };
 
 static _Thread_local struct detail last;
@@ -54,6 +55,7 @@ enum soma_status
 soma__error(enum soma_status status, const char *format, struct soma__error_args args)
 {
 	last.error = (struct soma_error){ .status = status };
+	last.serial++;
 	last.format = format;
 	last.formatted = false;
 	memcpy(last.arg, args.arg, sizeof last.arg);
@@ -72,11 +74,18 @@ soma__error_text(enum soma_status status, const char *format, ...)
 	va_list args;
 
 	last.error = (struct soma_error){ .status = status };
+	last.serial++;
 	last.formatted = true;
 	va_start(args, format);
 	vsnprintf(last.text, sizeof last.text, format, args);
 	va_end(args);
 	return status;
+}
+
+uint64_t
+soma__error_serial(void)
+{
+	return last.serial;
 }
 
 void
@@ -132,5 +141,5 @@ soma_error_last(void)
 void
 soma_error_clear(void)
 {
-	last = (struct detail){ 0 };
+	last = (struct detail){ .serial = last.serial };
 }

@@ -34,6 +34,9 @@ enum soma_status soma__error(enum soma_status status, const char *format, struct
 enum soma_status soma__error_text(enum soma_status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* How many errors this thread has recorded: tells whether a callback did. */
+uint64_t soma__error_serial(void);
+
 /* The quantities of the error just recorded on this thread. */
 void soma__error_sizes(uint64_t requested, uint64_t current, uint64_t remaining, uint64_t limit);
 void soma__error_driver(int driver_code);

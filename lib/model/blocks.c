@@ -111,34 +111,6 @@ soma__block_take(struct soma_model *model, uint32_t node_name, uint64_t granules
 	return soma__keep_take(model, &keep, soma__segment_at(model, segment)->pool, node_name, granules);
 }
 
-void
-soma__block_join_run(struct soma_model *model, uint32_t first, uint64_t end, uint32_t latest)
-{
-	const struct soma__keep own = soma__keep_of(model, soma__node_at(&model->index, latest));
-	uint64_t start = soma__block_address(soma__block_at(model, first)), address = start;
-	uint32_t name = first;
-
-	while (address < end) {
-		const struct soma__block *block = soma__block_at(model, name);
-		uint32_t node = block->node, next = block->next;
-		const struct soma__keep keep = soma__keep_of(model, soma__node_at(&model->index, node));
-		uint64_t block_end = soma__block_end(model, block);
-
-		soma__keep_out(model, &keep, block, address, block_end);
-		if (keep.state == SOMA__NODE_COMPLETE) {
-			model->stats.active += soma__bytes(model, block_end - address);
-			own.shelf->promised += block_end - address;
-		}
-		if (node != latest)
-			soma__keep_drop(model, &keep, node);
-		if (name != first)
-			soma__block_erase(model, name);
-		name = next;
-		address = block_end;
-	}
-	soma__keep_in(model, &own, first, latest, start, end);
-}
-
 /* A pending block's free is known to have executed. */
 static void
 complete(struct soma_model *model, struct soma__stream *stream, uint32_t node_name)

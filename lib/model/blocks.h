@@ -43,10 +43,6 @@ void soma__block_unshelve(struct soma_model *model, uint32_t block);
  * policy splits it, else all is taken.  Returns the block, live. */
 uint32_t soma__block_take(struct soma_model *model, uint32_t node, uint64_t granules);
 
-/* Makes one pending block of the free blocks from `first` up to `end`, keeping the node
- * `latest` of one of them. */
-void soma__block_join_run(struct soma_model *model, uint32_t first, uint64_t end, uint32_t latest);
-
 /* Completes the stream's pending frees that are known to have executed. */
 void soma__stream_complete(struct soma_model *model, struct soma__stream *stream);
 

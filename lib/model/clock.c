@@ -93,6 +93,7 @@ new_slot(struct soma_model *model, struct soma__stream **found)
 	if (stream == NULL)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	stream->free_tree = soma__tree_take(&model->index.trees);
+	model->headroom = 0; /* that record was counted on */
 	stream->id = model->stream_slots;
 	model->streams[model->stream_slots++] = stream;
 	*found = stream;
@@ -329,16 +330,6 @@ soma__clock_undo(struct soma__stream *stream, uint32_t count)
 		memmove(&clock->entries[at], &clock->entries[at + 1],
 			(clock->entry_count - at) * sizeof *clock->entries);
 	}
-}
-
-uint64_t
-soma__clock_get(const struct soma__stream *stream, uint64_t of)
-{
-	uint32_t at = entry_position(&stream->clock, of);
-
-	if (at < stream->clock.entry_count && stream->clock.entries[at].id == of)
-		return stream->clock.entries[at].seq;
-	return 0;
 }
 
 /* ---- the legacy stream ---- */

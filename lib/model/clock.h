@@ -12,8 +12,6 @@
 
 #include "lib/model/state.h"
 
-#define SOMA__SLOT_BITS 20
-
 /* The stream with this id, destroyed or not; NULL when there never was one or it is
  * gone. */
 static inline struct soma__stream *
@@ -26,12 +24,6 @@ soma__stream_find(const struct soma_model *model, uint64_t id)
 		return NULL;
 	stream = model->streams[slot];
 	return stream->exists && stream->id == id ? stream : NULL;
-}
-
-static inline uint32_t
-soma__stream_slot(const struct soma__stream *stream)
-{
-	return (uint32_t)(stream->id & (((uint64_t)1 << SOMA__SLOT_BITS) - 1));
 }
 
 /* Was there a stream with this id that is gone by now? */
@@ -86,9 +78,6 @@ void soma__clock_undo(struct soma__stream *stream, uint32_t count);
 
 /* Forgets components that prove nothing any more. */
 void soma__clock_drop_moot(const struct soma_model *model, struct soma__stream *stream);
-
-/* clock[stream][of], 0 when there is no component. */
-uint64_t soma__clock_get(const struct soma__stream *stream, uint64_t of);
 
 /* The stream has executed everything below seq, `observed` by the host or not; so have
  * the streams that it waited for.  Fills model->raised. */

@@ -14,7 +14,7 @@ soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks, 
 	struct soma__lookup wider = { .shift = SOMA__ADDRESS_BITS - bits,
 				      .grow_at = (uint32_t)(count / 4 * 3) };
 
-	wider.buckets = soma__arena_calloc(arena, count * sizeof *wider.buckets, 64);
+	wider.buckets = soma__arena_calloc(arena, (size_t)count * sizeof *wider.buckets, 64);
 	if (wider.buckets == NULL)
 		return false;
 	for (uint64_t bucket = 0; bucket < old; bucket++) {
@@ -28,7 +28,7 @@ soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks, 
 			link = next;
 		}
 	}
-	soma__arena_free(arena, lookup->buckets, old * sizeof *lookup->buckets);
+	soma__arena_free(arena, lookup->buckets, (size_t)old * sizeof *lookup->buckets);
 	*lookup = wider;
 	return true;
 }

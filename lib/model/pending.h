@@ -11,6 +11,29 @@
 
 #include "lib/model/state.h"
 
+/* The stream has a pending node now, and none any more. */
+static inline void
+soma__pending_first(struct soma_model *model, struct soma__stream *stream, uint32_t node)
+{
+	stream->oldest = node;
+	stream->pending_previous = 0;
+	stream->pending_next = model->with_pending;
+	if (model->with_pending != 0)
+		model->streams[model->with_pending - 1]->pending_previous = soma__stream_slot(stream) + 1;
+	model->with_pending = soma__stream_slot(stream) + 1;
+}
+
+static inline void
+soma__pending_none(struct soma_model *model, struct soma__stream *stream)
+{
+	if (stream->pending_previous != 0)
+		model->streams[stream->pending_previous - 1]->pending_next = stream->pending_next;
+	else
+		model->with_pending = stream->pending_next;
+	if (stream->pending_next != 0)
+		model->streams[stream->pending_next - 1]->pending_previous = stream->pending_previous;
+}
+
 /* Appends the node of the stream's latest free. */
 static inline void
 soma__pending_link(struct soma_model *model, struct soma__stream *stream, uint32_t name)
@@ -22,7 +45,7 @@ soma__pending_link(struct soma_model *model, struct soma__stream *stream, uint32
 	if (stream->newest != 0)
 		soma__node_at(&model->index, stream->newest)->newer = name;
 	else
-		stream->oldest = name;
+		soma__pending_first(model, stream, name);
 	stream->newest = name;
 }
 
@@ -39,6 +62,8 @@ soma__pending_unlink(struct soma_model *model, struct soma__stream *stream, uint
 		soma__node_at(&model->index, node->newer)->older = node->older;
 	else
 		stream->newest = node->older;
+	if (stream->oldest == 0)
+		soma__pending_none(model, stream);
 }
 
 void soma__pending_file_followed(struct soma_model *model, struct soma__stream *stream, uint32_t node,

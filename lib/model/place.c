@@ -82,138 +82,42 @@ find_followed(struct soma_model *model, struct soma__stream *stream, unsigned po
 
 /* ---- when growing failed ---- */
 
-struct run {
-	uint32_t first; /* block */
-	uint64_t address, granules;
-};
-
-/* May this block be part of a run for the stream whose own shelf is `own`? */
+/* Makes sure of what taking any other stream's pending free needs. */
 static bool
-in_run(const struct soma_model *model, uint32_t name, uint32_t own, bool *is_own)
+reserve_internal(struct soma_model *model, struct soma__stream *stream)
 {
-	const struct soma__block *block = soma__block_at(model, name);
-	const struct soma__node *node;
+	for (uint32_t slot = model->with_pending; slot != 0; slot = model->streams[slot - 1]->pending_next) {
+		struct soma__stream *other = model->streams[slot - 1];
 
-	if (name == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE)
-		return false;
-	node = soma__node_at(&model->index, block->node);
-	*is_own = node->tag == soma__tag(SOMA__NODE_PENDING, own);
-	return *is_own || soma__node_state(node) == SOMA__NODE_COMPLETE;
-}
-
-/* The run that has `name` as its first own block; false if an earlier one is there.
- * Complete blocks never touch, so one step back tells. */
-static bool
-measure_run(const struct soma_model *model, uint32_t name, uint32_t own, struct run *run)
-{
-	uint32_t previous = soma__block_at(model, name)->previous;
-	bool is_own;
-
-	run->first = name;
-	if (in_run(model, previous, own, &is_own)) {
-		if (is_own)
+		if (other != stream && !soma__clock_reserve_event(model, stream, other))
 			return false;
-		run->first = previous;
-		previous = soma__block_at(model, previous)->previous;
-		if (in_run(model, previous, own, &is_own) && is_own)
-			return false;
-	}
-	run->address = soma__block_address(soma__block_at(model, run->first));
-	while (in_run(model, name, own, &is_own)) {
-		const struct soma__block *block = soma__block_at(model, name);
-
-		run->granules = soma__block_end(model, block) - run->address;
-		name = block->next;
 	}
 	return true;
 }
 
-/* Makes one pending block of the run, with the position of its latest free. */
-static void
-join_run(struct soma_model *model, const struct run *run, uint32_t own)
-{
-	uint64_t end = run->address + run->granules, position = 0;
-	uint32_t latest = 0;
-	bool is_own;
-
-	for (uint32_t name = run->first; in_run(model, name, own, &is_own);
-	     name = soma__block_at(model, name)->next) {
-		const struct soma__node *node =
-			soma__node_at(&model->index, soma__block_at(model, name)->node);
-
-		if (is_own && node->position >= position) {
-			position = node->position;
-			latest = soma__block_at(model, name)->node;
-		}
-	}
-	soma__block_join_run(model, run->first, end, latest);
-}
-
-static enum soma_status
-gather(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules, uint32_t *found)
-{
-	uint32_t own = soma__own_shelf(model, soma__stream_slot(stream), pool);
-	struct run best = { 0 }, run = { 0 };
-
-	*found = 0;
-	for (uint32_t name = stream->oldest; name != 0; name = soma__node_at(&model->index, name)->newer) {
-		const struct soma__node *node = soma__node_at(&model->index, name);
-
-		if (node->tag != soma__tag(SOMA__NODE_PENDING, own) || !measure_run(model, node->block, own, &run) ||
-		    run.granules < granules)
-			continue;
-		if (best.first == 0 || run.granules < best.granules ||
-		    (run.granules == best.granules && run.address < best.address))
-			best = run;
-	}
-	if (best.first == 0)
-		return SOMA_STATUS_OK;
-	if (!soma__shelf_make(model, own, best.granules))
-		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	join_run(model, &best, own);
-	*found = soma__block_at(model, best.first)->node;
-	return SOMA_STATUS_OK;
-}
-
-/* The best of all other streams' pending frees. */
-static enum soma_status
-find_internal(struct soma_model *model, const struct soma__stream *stream, unsigned pool, uint64_t granules,
-	      uint32_t *node)
-{
-	uint32_t best = 0;
-
-	for (uint32_t slot = 0; slot < model->stream_slots; slot++) {
-		struct soma__stream *other = model->streams[slot];
-
-		if (other == stream || other->oldest == 0)
-			continue;
-		if (!soma__pending_follow(model, other))
-			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-		best = lesser(model, best, soma__pending_best(model, other, pool, granules, UINT64_MAX));
-	}
-	*node = best != 0 ? soma__tree_at(&model->index.trees, best)->record : 0;
-	return SOMA_STATUS_OK;
-}
-
+/* The best of all other streams' pending frees; their trees are there. */
 static enum soma_status
 take_internal(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
 	      struct soma__placement *placement)
 {
+	const struct soma__node *node;
 	struct soma__stream *other;
-	uint32_t node;
-	enum soma_status status = find_internal(model, stream, pool, granules, &node);
+	uint32_t best = 0;
 
-	if (status != SOMA_STATUS_OK)
-		return status;
-	if (node == 0)
+	for (uint32_t slot = model->with_pending; slot != 0; slot = model->streams[slot - 1]->pending_next)
+		if (model->streams[slot - 1] != stream)
+			best = lesser(model, best,
+				      soma__pending_best(model, model->streams[slot - 1], pool, granules,
+							 UINT64_MAX));
+	if (best == 0)
 		return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
-	other = model->streams[soma__shelf_slot(model, soma__node_shelf(soma__node_at(&model->index, node)))];
-	if (!soma__clock_reserve_event(model, stream, other))
-		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	best = soma__tree_at(&model->index.trees, best)->record;
+	node = soma__node_at(&model->index, best);
+	other = model->streams[soma__shelf_slot(model, soma__node_shelf(node))];
 	placement->wait_stream = other->id;
-	placement->wait_seq = soma__node_at(&model->index, node)->position + 1;
+	placement->wait_seq = node->position + 1;
 	soma__clock_join_event(model, stream, other, placement->wait_seq);
-	placement->block = soma__block_take(model, node, granules);
+	placement->block = soma__block_take(model, best, granules);
 	return SOMA_STATUS_OK;
 }
 
@@ -230,12 +134,15 @@ grow_after_release(struct soma_model *model, struct soma__stream *stream, unsign
 	return soma__segments_grow(model, stream, pool, granules, block);
 }
 
+/* What could fail for want of records is reserved before anything is released. */
 static enum soma_status
 place_without_growing(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
 		      struct soma__placement *placement)
 {
-	uint32_t node;
+	bool internal = reuses(model, SOMA_REUSE_INTERNAL);
 
+	if (internal && !reserve_internal(model, stream))
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (model->policy.release_on_failure) {
 		enum soma__growth growth =
 			grow_after_release(model, stream, pool, granules, &placement->block);
@@ -243,17 +150,7 @@ place_without_growing(struct soma_model *model, struct soma__stream *stream, uns
 		if (growth != SOMA__GROWTH_REFUSED)
 			return soma__growth_status(growth);
 	}
-	if (reuses(model, SOMA_REUSE_SAME_STREAM) && !model->policy.per_stream) {
-		enum soma_status status = gather(model, stream, pool, granules, &node);
-
-		if (status != SOMA_STATUS_OK)
-			return status;
-		if (node != 0) {
-			placement->block = soma__block_take(model, node, granules);
-			return SOMA_STATUS_OK;
-		}
-	}
-	if (reuses(model, SOMA_REUSE_INTERNAL))
+	if (internal)
 		return take_internal(model, stream, pool, granules, placement);
 	return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 }

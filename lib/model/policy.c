@@ -75,7 +75,7 @@ soma_policy_preset(const char *name)
 	const struct soma_policy *policy;
 
 	for (size_t i = 0; (policy = soma_policy_at(i)) != NULL; i++)
-		if (strcmp(policy->name, name) == 0)
+		if (name != NULL && strcmp(policy->name, name) == 0)
 			return policy;
 	return NULL;
 }

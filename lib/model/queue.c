@@ -15,7 +15,7 @@ soma__queue_push(struct soma_model *model, const struct soma__stream *stream, ui
 {
 	*at(model, model->queue_tail++) = (struct soma__queued){
 		.block = block,
-		.slot = (uint32_t)(stream->id & 0xfffff),
+		.slot = soma__stream_slot(stream),
 		.position = position,
 	};
 	model->unfiled++;

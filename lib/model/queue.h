@@ -24,6 +24,12 @@ void soma__queue_push(struct soma_model *model, const struct soma__stream *strea
 /* Files the `count` oldest. */
 void soma__queue_file(struct soma_model *model, uint32_t count);
 
+static inline void
+soma__queue_file_all(struct soma_model *model)
+{
+	soma__queue_file(model, soma__queue_length(model));
+}
+
 /* Brings stats.used and stats.capacity up to date. */
 void soma__queue_settle(struct soma_model *model);
 

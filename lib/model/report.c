@@ -2,6 +2,7 @@
 /* What a model tells of itself: counters, the walk, its memory.  Changes nothing but
  * the peaks when asked to. */
 #include <soma/model.h>
+#include <string.h>
 
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
@@ -11,26 +12,49 @@
 /* ---- counters ---- */
 
 void
-soma_model_stats(const struct soma_model *model, struct soma_model_stats *stats)
+soma_model_stats(const struct soma_model *model, struct soma_model_stats *stats, size_t size)
+{
+	struct soma_model_stats now = model->stats;
+	uint64_t used, capacity;
+
+	soma__queue_unsettled(model, &used, &capacity);
+	now.used -= used;
+	now.capacity -= capacity;
+	memset(stats, 0, size);
+	memcpy(stats, &now, size < sizeof now ? size : sizeof now);
+}
+
+/* What the queue still holds is counted in these two alone. */
+static uint64_t
+settled_used(const struct soma_model *model)
 {
 	uint64_t used, capacity;
 
 	soma__queue_unsettled(model, &used, &capacity);
-	*stats = model->stats;
-	stats->used -= used;
-	stats->capacity -= capacity;
+	return model->stats.used - used;
 }
 
-#define X(name)                                                                                    \
+static uint64_t
+settled_capacity(const struct soma_model *model)
+{
+	uint64_t used, capacity;
+
+	soma__queue_unsettled(model, &used, &capacity);
+	return model->stats.capacity - capacity;
+}
+
+#define GETTER(name)                                                                               \
 	uint64_t soma_model_##name(const struct soma_model *model)                                 \
 	{                                                                                          \
-		struct soma_model_stats stats;                                                     \
-                                                                                                   \
-		soma_model_stats(model, &stats);                                                   \
-		return stats.name;                                                                 \
+		if (offsetof(struct soma_model_stats, name) == offsetof(struct soma_model_stats, used)) \
+			return settled_used(model);                                                \
+		if (offsetof(struct soma_model_stats, name) ==                                     \
+		    offsetof(struct soma_model_stats, capacity))                                   \
+			return settled_capacity(model);                                            \
+		return model->stats.name;                                                          \
 	}
-SOMA_MODEL_COUNTER_MAP(X)
-#undef X
+SOMA_MODEL_COUNTER_MAP(GETTER)
+#undef GETTER
 
 void
 soma_model_reset_peaks(struct soma_model *model)
@@ -44,9 +68,16 @@ soma_model_reset_peaks(struct soma_model *model)
 }
 
 enum soma_status
-soma_model_memory_info(const struct soma_model *model, struct soma_memory_info *info)
+soma_model_memory_info(const struct soma_model *model, struct soma_memory_info *info, size_t size)
 {
-	return soma__arena_info(model->arena, info);
+	struct soma_memory_info now;
+	enum soma_status status = soma__arena_info(model->arena, &now);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	memset(info, 0, size);
+	memcpy(info, &now, size < sizeof now ? size : sizeof now);
+	return SOMA_STATUS_OK;
 }
 
 /* ---- the walk ---- */
@@ -57,10 +88,15 @@ struct walk {
 	void *context;
 };
 
-/* The queue entry of a block that was freed and is not filed, or NULL. */
+/* The queue entry of a block that was freed and is not filed, or NULL.  The lookup tells
+ * them from live ones without looking through the queue. */
 static const struct soma__queued *
 queued(const struct soma_model *model, uint32_t block)
 {
+	uint64_t address = soma__block_address(soma__block_at(model, block));
+
+	if (soma__lookup_find(&model->lookup, &model->blocks, address) != 0)
+		return NULL;
 	for (uint32_t i = model->queue_head; i != model->queue_tail; i++)
 		if (model->queue[i & (model->queue_slots - 1)].block == block)
 			return &model->queue[i & (model->queue_slots - 1)];

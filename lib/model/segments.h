@@ -2,9 +2,8 @@
 /*
  * Segments: where a model's addresses come from, growing and releasing.
  *
- * A range (SOMA_SEGMENTS_RANGE) is one segment whose released parts are hole blocks.
  * A segmented pool gets addresses from the caller's source or from a virtual space of
- * its own, whose holes are not blocks of anything.
+ * its own (space.h); a range (range.h) is one segment that grows.
  */
 #ifndef SOMA_LIB_MODEL_SEGMENTS_H
 #define SOMA_LIB_MODEL_SEGMENTS_H
@@ -16,9 +15,6 @@ soma__is_range(const struct soma_model *model)
 {
 	return model->policy.segments == SOMA_SEGMENTS_RANGE;
 }
-
-/* Makes the range's segment; part of creating a model. */
-bool soma__range_create(struct soma_model *model);
 
 enum soma__growth {
 	SOMA__GROWTH_DONE,

@@ -28,7 +28,7 @@ soma__slab_grow(struct soma__slab *slab, struct soma__arena *arena, uint32_t cou
 			   slab->limit);
 		return false;
 	}
-	records = soma__arena_alloc(arena, capacity * slab->record_size, 64);
+	records = soma__arena_alloc(arena, (size_t)capacity * slab->record_size, 64);
 	if (records == NULL)
 		return false;
 	if (slab->records != NULL)

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "lib/arena/arena.h"
 
@@ -57,9 +58,14 @@ soma__slab_take(struct soma__slab *slab, size_t record_size)
 {
 	uint32_t index = slab->free_head;
 
-	if (index == 0)
+	if (index == 0) {
+#ifdef SOMA_SANITIZERS
+		if (slab->fresh >= slab->capacity) /* it was not reserved, and no sanitizer sees it */
+			__builtin_trap();
+#endif
 		return slab->fresh++;
-	slab->free_head = *(const uint32_t *)soma__slab_at(slab, index, record_size);
+	}
+	memcpy(&slab->free_head, soma__slab_at(slab, index, record_size), sizeof slab->free_head);
 	slab->free_count--;
 	return index;
 }
@@ -67,7 +73,7 @@ soma__slab_take(struct soma__slab *slab, size_t record_size)
 static inline void
 soma__slab_give(struct soma__slab *slab, uint32_t index, size_t record_size)
 {
-	*(uint32_t *)soma__slab_at(slab, index, record_size) = slab->free_head;
+	memcpy(soma__slab_at(slab, index, record_size), &slab->free_head, sizeof slab->free_head);
 	slab->free_head = index;
 	slab->free_count++;
 }

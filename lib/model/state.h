@@ -58,6 +58,7 @@ struct soma__stream {
 	uint64_t submitted, executed, observed;
 	uint64_t barrier;        /* pending frees before it do not join later ones */
 	uint32_t oldest, newest; /* pending nodes by position */
+	uint32_t pending_next, pending_previous; /* in model->with_pending, while there are any */
 	uint32_t pending_count;  /* frees not complete: filed, parked and queued */
 	uint32_t segment_count;  /* segments made for it (per_stream) */
 	bool exists;             /* the slot is in use */
@@ -97,6 +98,7 @@ struct soma_model {
 	struct soma__shelf *shared[SOMA_POLICY_POOLS_MAX];
 	struct soma__stream **streams;
 	uint32_t stream_slots, stream_capacity; /* slots ever used */
+	uint32_t with_pending; /* list of streams with pending nodes: slot + 1, 0 ends it */
 	uint32_t *raised; /* slots whose released position rose */
 	uint32_t *news;   /* blocking streams that did something since the legacy stream looked */
 	uint32_t raised_count, news_count;
@@ -153,6 +155,14 @@ static inline uint64_t
 soma__bytes(const struct soma_model *model, uint64_t granules)
 {
 	return granules << model->granule_shift;
+}
+
+#define SOMA__SLOT_BITS 20
+
+static inline uint32_t
+soma__stream_slot(const struct soma__stream *stream)
+{
+	return (uint32_t)(stream->id & (((uint64_t)1 << SOMA__SLOT_BITS) - 1));
 }
 
 /* Shelves are numbered: the pool's number for a shared one, then each slot's. */

@@ -50,7 +50,7 @@ use_model(struct soma_model *model)
 	EXPECT(extents >= 1);
 	EXPECT(soma_model_free(model, first.ptr, 0) == SOMA_STATUS_OK);
 	EXPECT(soma_model_synchronize(model, 0) == SOMA_STATUS_OK);
-	soma_model_stats(model, &stats);
+	soma_model_stats(model, &stats, sizeof stats);
 	EXPECT(stats.used == 0 && stats.used_high == 1000 && stats.alloc_count == 1);
 	return 0;
 }
@@ -69,7 +69,7 @@ main(void)
 	limits.max_pool_size = 64 << 10;
 	limits.policy = soma_policy_preset("strict");
 	EXPECT(soma_model_create(&limits, &model) == SOMA_STATUS_OK);
-	EXPECT(soma_model_memory_info(model, &info) == SOMA_STATUS_OK);
+	EXPECT(soma_model_memory_info(model, &info, sizeof info) == SOMA_STATUS_OK);
 	EXPECT(info.resident > 0 && info.resident <= (128 << 10));
 	int failed = use_model(model);
 	soma_model_destroy(model);

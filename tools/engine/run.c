@@ -258,7 +258,7 @@ sum_up(struct run *run)
 	struct replay_result *result = run->result;
 	struct soma_model_stats stats;
 
-	soma_model_stats(run->model, &stats);
+	soma_model_stats(run->model, &stats, sizeof stats);
 	result->peak_reserved = stats.reserved_high;
 	result->counts.events = run->ordinal;
 	result->counts.streams = run->streams.seen;

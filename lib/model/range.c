@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The range: one segment that grows at its end, and whose released parts are hole blocks.
+ * What can fail for want of records is reserved before anything changes.  Not
+ * thread-safe, like the model.
+ */
+#include "lib/model/range.h"
+
+#include "lib/model/blocks.h"
+#include "lib/model/keep.h"
+#include "lib/model/reserve.h"
+#include "lib/model/space.h"
+
+bool
+soma__range_create(struct soma_model *model)
+{
+	struct soma__segment *segment;
+
+	if (!soma__slab_reserve(&model->segment_slab, model->arena, 1) || !soma__shelf_make(model, 0, 1))
+		return false;
+	model->range = soma__slab_take(&model->segment_slab, sizeof(struct soma__segment));
+	segment = soma__segment_at(model, model->range);
+	*segment = (struct soma__segment){ .address = model->index.base, .end = model->index.base };
+	return true;
+}
+
+static enum soma__growth
+grow_into_hole(struct soma_model *model, uint64_t granules, uint32_t *block)
+{
+	uint64_t address, rest;
+
+	if (soma__reserve_exceeds(model, granules))
+		return SOMA__GROWTH_REFUSED;
+	soma__hole_take(model, granules, &address, &rest, block);
+	if (rest != 0) {
+		uint32_t hole = soma__block_insert(model, model->range, *block, address + granules);
+
+		soma__block_set_kind(soma__block_at(model, hole), SOMA__BLOCK_HOLE);
+		soma__tree_at(&model->index.trees,
+			      soma__tree_at_least(&model->index.trees, model->holes, 0, address + granules))
+			->record = hole;
+	}
+	soma__block_set_kind(soma__block_at(model, *block), SOMA__BLOCK_LIVE);
+	soma__reserve_add(model, granules);
+	model->stats.active += soma__bytes(model, granules);
+	return SOMA__GROWTH_DONE;
+}
+
+/* The free block before the end that the stream may use, if it is smaller than wanted. */
+static uint32_t
+usable_last(const struct soma_model *model, const struct soma__stream *stream, uint64_t granules)
+{
+	uint32_t last = soma__segment_at(model, model->range)->last;
+	const struct soma__block *block = soma__block_at(model, last);
+	const struct soma__node *node;
+
+	if (last == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE || soma__block_granules(model, block) >= granules)
+		return 0;
+	node = soma__node_at(&model->index, block->node);
+	if (soma__node_state(node) == SOMA__NODE_COMPLETE ||
+	    node->tag == soma__tag(SOMA__NODE_PENDING, soma__own_shelf(model, soma__stream_slot(stream), 0)))
+		return last;
+	return 0;
+}
+
+static enum soma__growth
+grow_at_end(struct soma_model *model, struct soma__stream *stream, uint64_t granules, uint32_t *block)
+{
+	struct soma__segment *range = soma__segment_at(model, model->range);
+	uint32_t last = usable_last(model, stream, granules);
+	uint64_t missing = granules, active = granules;
+
+	if (last != 0)
+		missing -= soma__block_granules(model, soma__block_at(model, last));
+	if (soma__reserve_exceeds(model, missing) || missing > SOMA__ADDRESS_END(model) - range->end)
+		return SOMA__GROWTH_REFUSED;
+	if (!soma__shelf_make(model, 0, range->end + missing - range->address))
+		return SOMA__GROWTH_NO_RECORDS;
+	if (last != 0) {
+		const struct soma__node *node =
+			soma__node_at(&model->index, soma__block_at(model, last)->node);
+
+		if (soma__node_state(node) == SOMA__NODE_PENDING) {
+			soma__shelf_at(model, soma__node_shelf(node))->promised -= granules - missing;
+			active = missing;
+		}
+		soma__block_unshelve(model, last);
+		*block = last;
+	} else {
+		*block = soma__block_insert(model, model->range, range->last, range->end);
+	}
+	range->end += missing;
+	soma__reserve_set_top(model, range->end);
+	soma__reserve_add(model, missing);
+	model->stats.active += soma__bytes(model, active);
+	model->stats.segment_count = 1;
+	return SOMA__GROWTH_DONE;
+}
+
+/* A free block of the range becomes a hole.  Needs one tree node. */
+static void
+make_hole(struct soma_model *model, uint32_t name)
+{
+	struct soma__slab *trees = &model->index.trees;
+	struct soma__block *block = soma__block_at(model, name);
+	struct soma__segment *range = soma__segment_at(model, model->range);
+
+	if (block->previous != 0 && soma__block_kind(soma__block_at(model, block->previous)) == SOMA__BLOCK_HOLE) {
+		uint32_t previous = block->previous;
+
+		soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0,
+							 soma__block_address(soma__block_at(model, previous))));
+		soma__block_erase(model, name);
+		name = previous;
+		block = soma__block_at(model, name);
+	}
+	if (block->next == 0) {
+		range->end = soma__block_address(block);
+		soma__block_erase(model, name);
+		soma__reserve_set_top(model, range->end);
+		if (range->end == range->address)
+			model->stats.segment_count = 0;
+		return;
+	}
+	if (soma__block_kind(soma__block_at(model, block->next)) == SOMA__BLOCK_HOLE) {
+		soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0,
+							 soma__block_address(soma__block_at(model, block->next))));
+		soma__block_erase(model, block->next);
+	}
+	soma__block_set_kind(block, SOMA__BLOCK_HOLE);
+	soma__hole_put(model, soma__tree_take(trees), soma__block_address(block), soma__block_granules(model, block),
+		 name);
+}
+
+bool
+soma__range_release(struct soma_model *model, uint64_t keep)
+{
+	uint64_t excess = model->stats.reserved > keep ? (model->stats.reserved - keep) >> model->granule_shift : 0;
+	bool released = false;
+
+	while (excess > 0) {
+		uint32_t node = soma__shelf_last(&model->index, soma__shelf_at(model, 0));
+		uint32_t name, hole;
+		uint64_t granules;
+
+		if (node == 0)
+			break;
+		name = hole = soma__node_at(&model->index, node)->block;
+		granules = soma__block_granules(model, soma__block_at(model, name));
+		soma__block_unshelve(model, name);
+		if (granules > excess) {
+			uint64_t end = soma__block_end(model, soma__block_at(model, name));
+
+			hole = soma__block_insert(model, model->range, name, end - excess);
+			granules = excess;
+		}
+		make_hole(model, hole);
+		if (hole != name)
+			soma__block_complete(model, name);
+		excess -= granules;
+		model->stats.reserved -= soma__bytes(model, granules);
+		model->stats.segments_released++;
+		released = true;
+	}
+	return released;
+}
+
+enum soma__growth
+soma__range_grow(struct soma_model *model, struct soma__stream *stream, uint64_t granules, uint32_t *block)
+{
+	if (!soma__blocks_reserve(model))
+		return SOMA__GROWTH_NO_RECORDS;
+	if (soma__hole_exists(model, granules))
+		return grow_into_hole(model, granules, block);
+	return grow_at_end(model, stream, granules, block);
+}
