@@ -379,6 +379,51 @@ START_TEST(behaviour_21_the_maximum_stops_growth_but_not_reuse)
 }
 END_TEST
 
+/* Sizes between two classes: a block just freed serves them again, whatever else there is. */
+START_TEST(a_freed_block_serves_the_same_size_again)
+{
+	static const uint64_t sizes[] = { 100, 67072, 100864, 1000000, 12345678, 100000000 };
+
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+		struct soma_model_limits limits = { .size = sizeof limits, .policy = soma_policy_preset("cuda") };
+		struct soma_model_alloc a, next, again;
+		struct soma_model *m;
+
+		ck_assert_int_eq(soma_model_create(&limits, &m), SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_model_alloc(m, sizes[i], 0, &a), SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_model_alloc(m, 512, 0, &next), SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_model_free(m, a.ptr, 0), SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_model_alloc(m, sizes[i], 0, &again), SOMA_STATUS_OK);
+		ck_assert_uint_eq(again.ptr, a.ptr);
+		soma_model_destroy(m);
+	}
+}
+END_TEST
+
+/* At the maximum, one of several blocks of the class holds the request. */
+START_TEST(a_block_that_is_just_large_enough_is_found_at_the_maximum)
+{
+	const uint64_t larger = 131 * 512, smaller = 130 * 512 + 1;
+	struct soma_model_limits limits = { .size = sizeof limits, .max_pool_size = 4 * larger };
+	struct soma_model_alloc a[4], wanted;
+	struct soma_model *m;
+
+	ck_assert_int_eq(soma_model_create(&limits, &m), SOMA_STATUS_OK);
+	soma_model_set_release_threshold(m, UINT64_MAX);
+	ck_assert_int_eq(soma_model_alloc(m, larger, 0, &a[0]), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_model_alloc(m, 512, 0, &a[1]), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_model_alloc(m, smaller - 512, 0, &a[2]), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_model_alloc(m, 4 * larger - 512 - larger - 130 * 512, 0, &a[3]), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_model_free(m, a[0].ptr, 0), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_model_free(m, a[2].ptr, 0), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_model_synchronize(m, 0), SOMA_STATUS_OK);
+	/* The block of 130 was put last and is too small; the one of 131 is just enough. */
+	ck_assert_int_eq(soma_model_alloc(m, larger, 0, &wanted), SOMA_STATUS_OK);
+	ck_assert_uint_eq(wanted.ptr, a[0].ptr);
+	soma_model_destroy(m);
+}
+END_TEST
+
 UNIT_MAIN("behaviours",
 	  behaviour_01_a_stream_reuses_its_own_free_without_synchronising,
 	  behaviour_02_an_unrelated_stream_grows_with_all_policies_off,
@@ -400,4 +445,5 @@ UNIT_MAIN("behaviours",
 	  behaviour_18_a_segment_with_one_live_block_is_kept_whole,
 	  behaviour_19_resetting_the_peaks_makes_them_the_current_values,
 	  behaviour_20_current_values_cannot_be_set,
-	  behaviour_21_the_maximum_stops_growth_but_not_reuse)
+	  behaviour_21_the_maximum_stops_growth_but_not_reuse,
+	  a_freed_block_serves_the_same_size_again, a_block_that_is_just_large_enough_is_found_at_the_maximum)

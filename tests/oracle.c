@@ -29,27 +29,79 @@ serves(const struct oracle *o, const struct block *b, uint64_t rounded)
 	return b->class >= oracle__class_wanted(rounded / o->policy.alignment);
 }
 
+static bool
+is_on(const struct oracle *o, const struct block *b, unsigned pool, size_t shelf)
+{
+	return shelf == SHARED ? oracle__on_shared_shelf(o, b, pool) : oracle__on_own_shelf(o, b, pool, shelf);
+}
+
+/* The block put last into the request's own class, if that is not the one it looks for. */
+static struct block *
+find_latest_on(const struct oracle *o, uint64_t rounded, unsigned pool, size_t shelf)
+{
+	uint64_t n = rounded / o->policy.alignment, class = oracle__class_of(n);
+	uint64_t stamp = oracle__latest(o, shelf, pool, class);
+
+	if (o->policy.fit == SOMA_FIT_BEST || class == oracle__class_wanted(n))
+		return NULL;
+	for (size_t i = 0; i < o->block_count; i++)
+		if (is_on(o, o->blocks[i], pool, shelf) && o->blocks[i]->class == class &&
+		    o->blocks[i]->stamp == stamp)
+			return o->blocks[i]->size >= rounded ? o->blocks[i] : NULL;
+	return NULL;
+}
+
+static struct block *
+find_on(const struct oracle *o, uint64_t rounded, unsigned pool, size_t shelf)
+{
+	struct block *best = find_latest_on(o, rounded, pool, shelf);
+
+	if (best != NULL)
+		return best;
+	for (size_t i = 0; i < o->block_count; i++) {
+		struct block *b = o->blocks[i];
+
+		if (is_on(o, b, pool, shelf) && serves(o, b, rounded) && (best == NULL || serves_before(o, b, best)))
+			best = b;
+	}
+	return best;
+}
+
 /* Steps 1 and 2. */
 static struct block *
 find_on_shelves(const struct oracle *o, uint64_t rounded, unsigned pool, size_t s)
 {
+	struct block *b = find_on(o, rounded, pool, s);
+
+	return b != NULL ? b : find_on(o, rounded, pool, SHARED);
+}
+
+/* How many blocks of this one's class, region and shelf were put there after it. */
+static unsigned
+put_after(const struct oracle *o, const struct block *b, unsigned pool, size_t shelf)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < o->block_count; i++)
+		if (is_on(o, o->blocks[i], pool, shelf) && o->blocks[i]->class == b->class &&
+		    o->blocks[i]->region == b->region && o->blocks[i]->stamp > b->stamp)
+			count++;
+	return count;
+}
+
+/* Step 6. */
+static struct block *
+find_near(const struct oracle *o, uint64_t rounded, unsigned pool, size_t shelf)
+{
+	uint64_t class = oracle__class_of(rounded / o->policy.alignment);
 	struct block *best = NULL;
 
 	for (size_t i = 0; i < o->block_count; i++) {
 		struct block *b = o->blocks[i];
 
-		if (oracle__on_own_shelf(o, b, pool, s) && serves(o, b, rounded) &&
-		    (best == NULL || serves_before(o, b, best)))
+		if (is_on(o, b, pool, shelf) && b->class == class && b->size >= rounded &&
+		    put_after(o, b, pool, shelf) < 32 && (best == NULL || serves_before(o, b, best)))
 			best = b;
-	}
-	for (size_t i = 0; best == NULL && i < o->block_count; i++) {
-		struct block *b = NULL;
-
-		for (; i < o->block_count; i++)
-			if (oracle__on_shared_shelf(o, o->blocks[i], pool) && serves(o, o->blocks[i], rounded) &&
-			    (b == NULL || serves_before(o, o->blocks[i], b)))
-				b = o->blocks[i];
-		best = b;
 	}
 	return best;
 }
@@ -87,6 +139,11 @@ find_block(struct oracle *o, uint64_t rounded, unsigned pool, size_t s, const st
 		b = find_foreign(o, rounded, pool, s, clock);
 	if (b == NULL)
 		b = oracle__grow(o, rounded, pool, s);
+	if (b == NULL && o->policy.fit == SOMA_FIT_GOOD) {
+		b = find_near(o, rounded, pool, s);
+		if (b == NULL)
+			b = find_near(o, rounded, pool, SHARED);
+	}
 	if (b == NULL && o->policy.release_on_failure && oracle__release_down_to(o, 0)) {
 		oracle__look_for_gone_streams(o);
 		b = oracle__grow(o, rounded, pool, s);
@@ -349,6 +406,7 @@ oracle_destroy(struct oracle *o)
 	free(o->blocks);
 	free(o->streams);
 	free(o->queue);
+	free(o->latest);
 	free(o);
 }
 

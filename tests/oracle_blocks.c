@@ -82,8 +82,8 @@ floor_log2(uint64_t n)
 	return log;
 }
 
-static uint64_t
-class_of(uint64_t n)
+uint64_t
+oracle__class_of(uint64_t n)
 {
 	uint64_t d;
 
@@ -96,7 +96,7 @@ class_of(uint64_t n)
 uint64_t
 oracle__class_wanted(uint64_t n)
 {
-	return n < 64 ? n : class_of(n + ((uint64_t)1 << (floor_log2(n) - 6)) - 1);
+	return n < 64 ? n : oracle__class_of(n + ((uint64_t)1 << (floor_log2(n) - 6)) - 1);
 }
 
 static uint64_t
@@ -113,13 +113,46 @@ region_of(const struct oracle *o, uint64_t address)
 	return region > 15 ? 15 : region;
 }
 
+static struct latest *
+find_latest(const struct oracle *o, size_t stream, unsigned pool, uint64_t class)
+{
+	for (size_t i = 0; i < o->latest_count; i++)
+		if (o->latest[i].stream == stream && o->latest[i].pool == pool && o->latest[i].class == class)
+			return &o->latest[i];
+	return NULL;
+}
+
+/* The stamp of the block put last into this class of a shelf; 0 if there never was one. */
+uint64_t
+oracle__latest(const struct oracle *o, size_t stream, unsigned pool, uint64_t class)
+{
+	const struct latest *latest = find_latest(o, stream, pool, class);
+
+	return latest != NULL ? latest->stamp : 0;
+}
+
+static void
+note_latest(struct oracle *o, const struct block *b)
+{
+	size_t stream = b->state == PENDING ? b->stream : o->policy.per_stream ? b->segment->stream : SHARED;
+	struct latest *latest = find_latest(o, stream, b->segment->pool, b->class);
+
+	if (latest == NULL) {
+		o->latest = grown(o->latest, o->latest_count, sizeof *o->latest);
+		latest = &o->latest[o->latest_count++];
+		*latest = (struct latest){ .stream = stream, .pool = b->segment->pool, .class = b->class };
+	}
+	latest->stamp = b->stamp;
+}
+
 void
 oracle__put_on_shelf(struct oracle *o, struct block *b)
 {
 	b->place = SHELF;
 	b->stamp = ++o->stamp;
-	b->class = class_of(b->size / o->policy.alignment);
+	b->class = oracle__class_of(b->size / o->policy.alignment);
 	b->region = region_of(o, b->address);
+	note_latest(o, b);
 }
 
 bool

@@ -55,6 +55,16 @@ struct block {
 	uint64_t region;
 };
 
+/* When a block was last put into a class of a shelf, whatever became of it. */
+struct latest {
+	size_t stream; /* whose own shelf; SHARED: the shared one */
+	unsigned pool;
+	uint64_t class;
+	uint64_t stamp;
+};
+
+#define SHARED ((size_t)-1)
+
 struct oracle {
 	struct soma_policy policy;
 	struct soma_segment_source source;
@@ -73,6 +83,8 @@ struct oracle {
 	struct block **queue; /* oldest first */
 	size_t queue_count;
 	uint64_t stamp;
+	struct latest *latest;
+	size_t latest_count;
 	enum soma_status refusal; /* why it could not grow */
 	struct soma_model_stats kept; /* the peaks and the counts of events */
 };
@@ -133,6 +145,8 @@ void oracle__file_queue(struct oracle *o);
 void oracle__complete(struct oracle *o, struct block *b);
 void oracle__queue_or_file(struct oracle *o, struct block *b);
 void oracle__note_peaks(struct oracle *o);
+uint64_t oracle__class_of(uint64_t n);
+uint64_t oracle__latest(const struct oracle *o, size_t stream, unsigned pool, uint64_t class);
 uint64_t oracle__class_wanted(uint64_t n);
 
 /* tests/oracle_memory.c */

@@ -70,6 +70,7 @@ soma__node_shelf(const struct soma__node *node)
 struct soma__bins { /* one group of `good` */
 	uint64_t classes; /* those that have a block */
 	uint16_t regions[SOMA__CLASSES_PER_GROUP];
+	uint32_t latest[SOMA__CLASSES_PER_GROUP]; /* the block put last, while it is there */
 	uint32_t head[SOMA__CLASSES_PER_GROUP][SOMA__REGIONS];
 };
 
@@ -157,6 +158,7 @@ soma__bins_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t na
 	node->shelf_previous = 0;
 	node->shelf_next = next;
 	*head = name;
+	bins->latest[slot] = name;
 	/* Node 0 is nobody's: writing to it costs less than asking. */
 	soma__node_at(index, next)->shelf_previous = name;
 	bins->regions[slot] |= (uint16_t)(1U << region);
@@ -171,19 +173,34 @@ soma__bins_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t
 	uint32_t previous = node->shelf_previous, next = node->shelf_next;
 	unsigned class = node->place / SOMA__REGIONS, region = node->place % SOMA__REGIONS;
 	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot = class % SOMA__CLASSES_PER_GROUP;
-	struct soma__bins *bins;
+	struct soma__bins *bins = shelf->bins[group];
 
 	soma__node_at(index, next)->shelf_previous = previous;
+	bins->latest[slot] = bins->latest[slot] == name ? 0 : bins->latest[slot];
 	if (previous != 0) {
 		soma__node_at(index, previous)->shelf_next = next;
 		return;
 	}
-	bins = shelf->bins[group];
 	bins->head[slot][region] = next;
 	/* Whether a list is empty now is as good as random: clear the bits without asking. */
 	bins->regions[slot] &= (uint16_t) ~((unsigned)(next == 0) << region);
 	bins->classes &= ~((uint64_t)(bins->regions[slot] == 0) << slot);
 	shelf->groups &= ~((uint64_t)(bins->classes == 0) << group);
+}
+
+/*
+ * Where a request's own class, rounding down, is not the one in which every block holds it:
+ * the block put there last, which is the one that was freed last if it is of this size; 0
+ * if there is none.  The caller has to look whether it is large enough.
+ */
+static inline uint32_t
+soma__bins_latest(const struct soma__shelf *shelf, uint64_t granules)
+{
+	unsigned class = soma__class_floor(granules), group = class / SOMA__CLASSES_PER_GROUP;
+
+	if (class == soma__class_ceiling(granules) || group >= shelf->group_count)
+		return 0;
+	return shelf->bins[group]->latest[class % SOMA__CLASSES_PER_GROUP];
 }
 
 /* Bits of `bits` from position `from` (0 to 64) on. */
@@ -241,15 +258,6 @@ soma__shelf_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_
 		soma__trees_remove(index, shelf, address, granules);
 	else
 		soma__bins_remove(index, shelf, node);
-}
-
-/* The node of the block to use for a request; 0 if there is none. */
-static inline uint32_t
-soma__shelf_find(const struct soma__index *index, const struct soma__shelf *shelf, uint64_t granules)
-{
-	if (shelf->groups == 0)
-		return 0;
-	return shelf->best ? soma__trees_find(index, shelf, granules) : soma__bins_find(shelf, granules);
 }
 
 /* The last in the shelf's order (the largest): what a release takes first. */

@@ -19,11 +19,35 @@ reuses(const struct soma_model *model, unsigned rule)
 	return (model->policy.reuse & rule) != 0;
 }
 
+static HOT bool
+holds(const struct soma_model *model, uint32_t node, uint64_t granules)
+{
+	uint32_t block = soma__node_at(&model->index, node)->block;
+
+	return soma__block_granules(model, soma__block_at(model, block)) >= granules;
+}
+
+/* HACKING, "Shelf order". */
+static HOT uint32_t
+find_on(const struct soma_model *model, const struct soma__shelf *shelf, uint64_t granules)
+{
+	uint32_t node;
+
+	if (shelf == NULL || shelf->groups == 0)
+		return 0;
+	if (shelf->best)
+		return soma__trees_find(&model->index, shelf, granules);
+	node = soma__bins_latest(shelf, granules);
+	if (node != 0 && holds(model, node, granules))
+		return node;
+	return soma__bins_find(shelf, granules);
+}
+
 /* Takes from a shelf, if it has a block that serves: 0 if not. */
 static HOT uint32_t
 take_from(struct soma_model *model, const struct soma__keep *keep, unsigned pool, uint64_t granules)
 {
-	uint32_t node = keep->shelf != NULL ? soma__shelf_find(&model->index, keep->shelf, granules) : 0;
+	uint32_t node = find_on(model, keep->shelf, granules);
 
 	return node != 0 ? soma__keep_take(model, keep, pool, node, granules) : 0;
 }
@@ -81,6 +105,46 @@ find_followed(struct soma_model *model, struct soma__stream *stream, unsigned po
 }
 
 /* ---- when growing failed ---- */
+
+/* How many blocks of a list are looked at for one that is large enough. */
+#define NEAR_MAX 32
+
+/* A block of the request's own class, rounding down, that is large enough after all: 0 if
+ * none is among the first of its lists. */
+static uint32_t
+find_near(const struct soma_model *model, const struct soma__shelf *shelf, uint64_t granules)
+{
+	unsigned class = soma__class_floor(granules), group = class / SOMA__CLASSES_PER_GROUP;
+	const uint32_t *heads;
+
+	if (shelf == NULL || shelf->best || group >= shelf->group_count)
+		return 0;
+	heads = shelf->bins[group]->head[class % SOMA__CLASSES_PER_GROUP];
+	for (unsigned region = 0; region < SOMA__REGIONS; region++) {
+		uint32_t node = heads[region];
+
+		for (unsigned i = 0; node != 0 && i < NEAR_MAX; i++) {
+			if (holds(model, node, granules))
+				return node;
+			node = soma__node_at(&model->index, node)->shelf_next;
+		}
+	}
+	return 0;
+}
+
+/* The same, on the shelves of steps 1 and 2. */
+static uint32_t
+find_near_shelved(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
+		  uint64_t granules)
+{
+	uint32_t node = 0;
+
+	if (model->policy.per_stream || reuses(model, SOMA_REUSE_SAME_STREAM))
+		node = find_near(model, stream->own[pool], granules);
+	if (node == 0 && !model->policy.per_stream)
+		node = find_near(model, model->shared[pool], granules);
+	return node;
+}
 
 /* Makes sure of what taking any other stream's pending free needs. */
 static bool
@@ -140,7 +204,12 @@ place_without_growing(struct soma_model *model, struct soma__stream *stream, uns
 		      struct soma__placement *placement)
 {
 	bool internal = reuses(model, SOMA_REUSE_INTERNAL);
+	uint32_t near = find_near_shelved(model, stream, pool, granules);
 
+	if (near != 0) {
+		placement->block = soma__block_take(model, near, granules);
+		return SOMA_STATUS_OK;
+	}
 	if (internal && !reserve_internal(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (model->policy.release_on_failure) {
