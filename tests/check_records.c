@@ -173,8 +173,8 @@ depth(const struct soma__slab *slab, uint32_t root)
 
 	if (root == 0)
 		return 0;
-	left = depth(slab, soma__tree_at(slab, root)->left);
-	right = depth(slab, soma__tree_at(slab, root)->right);
+	left = depth(slab, soma__tree_at(slab, root)->child[0]);
+	right = depth(slab, soma__tree_at(slab, root)->child[1]);
 	ck_assert_msg(left <= right + 1 && right <= left + 1, "sides of depth %u and %u", left, right);
 	return 1 + (left > right ? left : right);
 }

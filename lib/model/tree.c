@@ -8,8 +8,21 @@
 
 #include <stdbool.h>
 
+_Static_assert(sizeof(struct soma__tree_node) == 64, "a tree node is a cache line");
+
 /* An AVL tree of 2^32 nodes is at most 46 deep. */
 #define DEPTH_MAX 48
+
+/* The way down: at each node, the side that was taken. */
+struct step {
+	uint32_t node;
+	uint32_t side;
+};
+
+struct path {
+	unsigned depth;
+	struct step steps[DEPTH_MAX];
+};
 
 static bool
 before(const struct soma__tree_node *node, uint64_t major, uint64_t minor)
@@ -17,50 +30,48 @@ before(const struct soma__tree_node *node, uint64_t major, uint64_t minor)
 	return node->major < major || (node->major == major && node->minor < minor);
 }
 
-static uint32_t
-height(const struct soma__slab *slab, uint32_t root)
+static uint16_t
+height(const struct soma__tree_node *node)
 {
-	return root != 0 ? soma__tree_at(slab, root)->height : 0;
+	return (uint16_t)(1 + (node->height[0] > node->height[1] ? node->height[0] : node->height[1]));
 }
 
-/* Height and least value from the children's. */
-static void
-renew(const struct soma__slab *slab, struct soma__tree_node *node)
+static uint64_t
+least(const struct soma__tree_node *node)
 {
-	uint32_t left = height(slab, node->left), right = height(slab, node->right);
-	uint64_t least = node->value;
+	uint64_t below = node->least[0] < node->least[1] ? node->least[0] : node->least[1];
 
-	node->height = 1 + (left > right ? left : right);
-	if (node->left != 0 && soma__tree_at(slab, node->left)->least < least)
-		least = soma__tree_at(slab, node->left)->least;
-	if (node->right != 0 && soma__tree_at(slab, node->right)->least < least)
-		least = soma__tree_at(slab, node->right)->least;
-	node->least = least;
+	return node->value < below ? node->value : below;
 }
 
+/* Makes `child` the node's subtree on this side; true if anything about it is new. */
+static bool
+hang(struct soma__slab *slab, struct soma__tree_node *node, unsigned side, uint32_t child)
+{
+	const struct soma__tree_node *top = soma__tree_at(slab, child);
+	uint16_t new_height = child != 0 ? height(top) : 0;
+	uint64_t new_least = child != 0 ? least(top) : UINT64_MAX;
+	bool changed = node->child[side] != child || node->height[side] != new_height ||
+		       node->least[side] != new_least;
+
+	node->child[side] = child;
+	node->height[side] = new_height;
+	node->least[side] = new_least;
+	return changed;
+}
+
+/* Lifts the child on `side` above its parent; returns it. */
 static uint32_t
-rotate_left(struct soma__slab *slab, uint32_t root)
+rotate(struct soma__slab *slab, uint32_t root, unsigned side)
 {
 	struct soma__tree_node *node = soma__tree_at(slab, root);
-	uint32_t top = node->right;
+	uint32_t top = node->child[side];
+	struct soma__tree_node *lifted = soma__tree_at(slab, top);
 
-	node->right = soma__tree_at(slab, top)->left;
-	soma__tree_at(slab, top)->left = root;
-	renew(slab, node);
-	renew(slab, soma__tree_at(slab, top));
-	return top;
-}
-
-static uint32_t
-rotate_right(struct soma__slab *slab, uint32_t root)
-{
-	struct soma__tree_node *node = soma__tree_at(slab, root);
-	uint32_t top = node->left;
-
-	node->left = soma__tree_at(slab, top)->right;
-	soma__tree_at(slab, top)->right = root;
-	renew(slab, node);
-	renew(slab, soma__tree_at(slab, top));
+	node->child[side] = lifted->child[!side];
+	node->height[side] = lifted->height[!side];
+	node->least[side] = lifted->least[!side];
+	hang(slab, lifted, !side, root);
 	return top;
 }
 
@@ -69,112 +80,117 @@ static uint32_t
 balanced(struct soma__slab *slab, uint32_t root)
 {
 	struct soma__tree_node *node = soma__tree_at(slab, root);
-	uint32_t left = height(slab, node->left), right = height(slab, node->right);
+	const struct soma__tree_node *child;
+	unsigned high = node->height[1] > node->height[0];
 
-	if (left > right + 1) {
-		const struct soma__tree_node *child = soma__tree_at(slab, node->left);
-
-		if (height(slab, child->left) < height(slab, child->right))
-			node->left = rotate_left(slab, node->left);
-		return rotate_right(slab, root);
-	}
-	if (right > left + 1) {
-		const struct soma__tree_node *child = soma__tree_at(slab, node->right);
-
-		if (height(slab, child->right) < height(slab, child->left))
-			node->right = rotate_right(slab, node->right);
-		return rotate_left(slab, root);
-	}
-	renew(slab, node);
-	return root;
+	if (node->height[high] <= node->height[!high] + 1)
+		return root;
+	child = soma__tree_at(slab, node->child[high]);
+	if (child->height[high] < child->height[!high])
+		hang(slab, node, high, rotate(slab, node->child[high], !high));
+	return rotate(slab, root, high);
 }
 
-/* Goes up a path of links, to its top or, above the first `all` of them, to where nothing
- * changes any more. */
+/* Goes up the path with a new subtree `below` its end: to the top, or, above the first
+ * `all` nodes, to where nothing changes any more. */
 static void
-mend_up(struct soma__slab *slab, uint32_t **path, unsigned depth, unsigned all)
+mend_up(struct soma__slab *slab, uint32_t *root, const struct path *path, unsigned all, uint32_t below)
 {
-	while (depth-- > 0) {
-		const struct soma__tree_node *node = soma__tree_at(slab, *path[depth]);
-		uint32_t old_height = node->height;
-		uint64_t old_least = node->least;
+	const struct step *end = path->steps + path->depth;
 
-		*path[depth] = balanced(slab, *path[depth]);
-		node = soma__tree_at(slab, *path[depth]);
-		if (depth <= all && node->height == old_height && node->least == old_least)
+	while (end != path->steps) {
+		bool changed;
+
+		end--;
+		changed = hang(slab, soma__tree_at(slab, end->node), end->side, below);
+
+		if (!changed && end < path->steps + all)
 			return;
+		below = balanced(slab, end->node);
 	}
+	*root = below;
+}
+
+static void
+step(struct path *path, uint32_t node, unsigned side)
+{
+	path->steps[path->depth++] = (struct step){ .node = node, .side = side };
 }
 
 void
 soma__tree_insert(struct soma__slab *slab, uint32_t *root, uint32_t index)
 {
 	struct soma__tree_node *node = soma__tree_at(slab, index);
-	uint32_t *path[DEPTH_MAX];
-	unsigned depth = 0;
+	struct path path;
+	uint32_t at = *root;
 
-	while (*root != 0) {
-		struct soma__tree_node *at = soma__tree_at(slab, *root);
+	path.depth = 0;
+	while (at != 0) {
+		const struct soma__tree_node *here = soma__tree_at(slab, at);
+		unsigned side = before(here, node->major, node->minor);
 
-		path[depth++] = root;
-		root = before(at, node->major, node->minor) ? &at->right : &at->left;
+		step(&path, at, side);
+		at = here->child[side];
 	}
-	*root = index;
-	node->left = node->right = 0;
-	renew(slab, node);
-	mend_up(slab, path, depth, depth);
+	for (unsigned side = 0; side < 2; side++) {
+		node->child[side] = 0;
+		node->height[side] = 0;
+		node->least[side] = UINT64_MAX;
+	}
+	mend_up(slab, root, &path, path.depth, index);
 }
 
-/* Puts the next node in order, found under `found`'s right side, into the place of
- * `found`, to which path[depth - 1] leads.  Returns the new depth of the path. */
-static unsigned
-replace_by_next(struct soma__slab *slab, struct soma__tree_node *found, uint32_t **path, unsigned depth)
+/* `found` has two subtrees: the next node in order takes its place.  The path, which ends
+ * above `found`, is led down to where that node was; returns what was below it. */
+static uint32_t
+replace_by_next(struct soma__slab *slab, uint32_t found, struct path *path)
 {
-	unsigned place = depth;
-	uint32_t *link = &found->right, next;
+	const struct soma__tree_node *old = soma__tree_at(slab, found);
+	const unsigned place = path->depth;
+	uint32_t next = old->child[1], below;
 	struct soma__tree_node *node;
 
-	while (soma__tree_at(slab, *link)->left != 0) {
-		path[depth++] = link;
-		link = &soma__tree_at(slab, *link)->left;
+	path->depth++; /* the place of `found` and of who replaces it: filled in below */
+	while (soma__tree_at(slab, next)->child[0] != 0) {
+		step(path, next, 0);
+		next = soma__tree_at(slab, next)->child[0];
 	}
-	next = *link;
 	node = soma__tree_at(slab, next);
-	*link = node->right;
-	node->left = found->left;
-	node->right = found->right;
-	node->height = found->height;
-	node->least = found->least;
-	*path[place - 1] = next;
-	if (depth > place)
-		path[place] = &node->right; /* it led through `found` */
-	return depth;
+	below = node->child[1];
+	for (unsigned side = 0; side < 2; side++) {
+		node->child[side] = old->child[side];
+		node->height[side] = old->height[side];
+		node->least[side] = old->least[side];
+	}
+	path->steps[place] = (struct step){ .node = next, .side = 1 };
+	return below;
 }
 
 uint32_t
 soma__tree_remove(struct soma__slab *slab, uint32_t *root, uint64_t major, uint64_t minor)
 {
-	uint32_t *path[DEPTH_MAX];
-	unsigned depth = 0, place;
-	struct soma__tree_node *at;
-	uint32_t found;
+	const struct soma__tree_node *node;
+	struct path path;
+	uint32_t found = *root, below;
+	unsigned place;
 
+	path.depth = 0;
 	for (;;) {
-		at = soma__tree_at(slab, *root);
-		path[depth++] = root;
-		if (at->major == major && at->minor == minor)
+		unsigned side;
+
+		node = soma__tree_at(slab, found);
+		if (node->major == major && node->minor == minor)
 			break;
-		root = before(at, major, minor) ? &at->right : &at->left;
+		side = before(node, major, minor);
+		step(&path, found, side);
+		found = node->child[side];
 	}
-	found = *root;
-	place = depth - 1;
-	if (at->left != 0 && at->right != 0) {
-		depth = replace_by_next(slab, at, path, depth);
-	} else {
-		*root = at->left != 0 ? at->left : at->right;
-		depth--;
-	}
-	mend_up(slab, path, depth, place);
+	place = path.depth;
+	if (node->child[0] != 0 && node->child[1] != 0)
+		below = replace_by_next(slab, found, &path);
+	else
+		below = node->child[node->child[0] == 0];
+	mend_up(slab, root, &path, place, below);
 	return found;
 }
 
@@ -185,65 +201,52 @@ soma__tree_at_least(const struct soma__slab *slab, uint32_t root, uint64_t major
 
 	while (root != 0) {
 		const struct soma__tree_node *at = soma__tree_at(slab, root);
+		bool after = before(at, major, minor);
 
-		if (before(at, major, minor)) {
-			root = at->right;
-		} else {
-			found = root;
-			root = at->left;
-		}
+		found = after ? found : root;
+		root = at->child[after];
 	}
 	return found;
 }
 
-/* The first node of this whole subtree whose value is below the limit. */
+/* The first node of this whole subtree whose value is below the limit; there is one. */
 static uint32_t
 first_below(const struct soma__slab *slab, uint32_t root, uint64_t limit)
 {
-	while (root != 0) {
+	for (;;) {
 		const struct soma__tree_node *at = soma__tree_at(slab, root);
 
-		if (at->least >= limit)
-			return 0;
-		if (at->left != 0 && soma__tree_at(slab, at->left)->least < limit)
-			root = at->left;
+		if (at->least[0] < limit)
+			root = at->child[0];
 		else if (at->value < limit)
 			return root;
 		else
-			root = at->right;
+			root = at->child[1];
 	}
-	return 0;
 }
 
 uint32_t
 soma__tree_at_least_below(const struct soma__slab *slab, uint32_t root, uint64_t major, uint64_t minor,
 			  uint64_t limit)
 {
-	uint32_t path[DEPTH_MAX]; /* nodes at or after the key, nearest last */
-	unsigned depth = 0;
+	uint32_t later[DEPTH_MAX]; /* nodes at or after the key, nearest last */
+	unsigned count = 0;
 
 	while (root != 0) {
 		const struct soma__tree_node *at = soma__tree_at(slab, root);
+		bool after = before(at, major, minor);
 
-		if (at->least >= limit)
-			break;
-		if (before(at, major, minor)) {
-			root = at->right;
-		} else {
-			path[depth++] = root;
-			root = at->left;
-		}
+		if (!after)
+			later[count++] = root;
+		root = at->child[after];
 	}
-	while (depth > 0) {
-		uint32_t index = path[--depth];
-		const struct soma__tree_node *at = soma__tree_at(slab, index);
-		uint32_t below;
+	while (count > 0) {
+		const struct soma__tree_node *at = soma__tree_at(slab, later[--count]);
 
 		if (at->value < limit)
-			return index;
-		below = first_below(slab, at->right, limit);
-		if (below != 0)
-			return below;
+			return later[count];
+		if (at->least[1] < limit)
+			return first_below(slab, at->child[1], limit);
 	}
 	return 0;
 }
@@ -257,10 +260,10 @@ soma__tree_at_most(const struct soma__slab *slab, uint32_t root, uint64_t major,
 		const struct soma__tree_node *at = soma__tree_at(slab, root);
 
 		if (at->major > major || (at->major == major && at->minor > minor)) {
-			root = at->left;
+			root = at->child[0];
 		} else {
 			found = root;
-			root = at->right;
+			root = at->child[1];
 		}
 	}
 	return found;

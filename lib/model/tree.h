@@ -15,13 +15,15 @@
 
 #include "lib/model/slab.h"
 
-struct soma__tree_node {
-	uint32_t left, right;
-	uint32_t record; /* what the caller wants to find by it */
-	uint32_t height; /* of the subtree, 1 for a leaf */
+/* A cache line.  What is known of the two subtrees stands here, so that a change goes up
+ * its path without looking beside it. */
+struct __attribute__((aligned(64))) soma__tree_node {
+	uint32_t child[2]; /* before and after this node; 0: none */
+	uint32_t record;   /* what the caller wants to find by it */
+	uint16_t height[2];
 	uint64_t major, minor;
 	uint64_t value;
-	uint64_t least; /* of this node's and its subtrees' values */
+	uint64_t least[2]; /* of the subtrees' values; UINT64_MAX without one */
 };
 
 static inline struct soma__tree_node *
