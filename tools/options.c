@@ -13,6 +13,7 @@
 
 #include "lib/base/size.h"
 #include "tools/command.h"
+#include "tools/trace/clean.h"
 
 #define OPTIONS_MAX 24
 /* getopt_long returns a row's index above this, so that it is never a letter. */
@@ -57,13 +58,15 @@ make_tables(struct getopt_tables *tables, const struct option_row *rows)
 int
 usage_error(const struct command *command, const char *format, ...)
 {
+	char text[1024];
 	va_list args;
 
-	fprintf(stderr, "soma%s%s: ", command != NULL ? " " : "", command != NULL ? command->name : "");
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	fprintf(stderr, "\nTry 'soma %s%s'.\n", command != NULL ? "help " : "--help",
+	fprintf(stderr, "soma%s%s: %s\n", command != NULL ? " " : "", command != NULL ? command->name : "",
+		trace_clean(text));
+	fprintf(stderr, "Try 'soma %s%s'.\n", command != NULL ? "help " : "--help",
 		command != NULL ? command->name : "");
 	return EXIT_USAGE;
 }

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tools/command.h"
 #include "tools/engine/engine.h"
@@ -98,6 +99,13 @@ input_error(const char *text)
 }
 
 static int
+picture_error(const char *path, const char *problem)
+{
+	fprintf(stderr, "soma replay: %s: %s\n", path, problem);
+	return EXIT_INPUT;
+}
+
+static int
 engine_error(const char *path, enum soma_status status, const struct trace_error *error)
 {
 	/* The readers' messages begin with the file's name. */
@@ -108,24 +116,28 @@ engine_error(const char *path, enum soma_status status, const struct trace_error
 }
 
 static int
+write_picture(const struct replay_values *values, const struct report *report)
+{
+	const char *problem = report_plot(values->plot, report);
+	char *shown = report_clean(values->plot);
+	int status = EXIT_FINE;
+
+	if (problem != NULL)
+		status = picture_error(shown, problem);
+	else if (!values->json && !values->quiet)
+		printf("Picture: %s\n", shown);
+	free(shown);
+	return status;
+}
+
+static int
 write_reports(const struct replay_values *values, const struct report *report)
 {
-	const char *problem;
-
 	if (values->json && !report_json(stdout, report))
 		return input_error("the report could not be written");
 	if (!values->json && !values->quiet)
 		report_text(stdout, report);
-	if (values->plot == NULL)
-		return EXIT_FINE;
-	problem = report_plot(values->plot, report);
-	if (problem != NULL) {
-		fprintf(stderr, "soma replay: %s: %s\n", values->plot, problem);
-		return EXIT_INPUT;
-	}
-	if (!values->json && !values->quiet)
-		printf("Picture: %s\n", values->plot);
-	return EXIT_FINE;
+	return values->plot != NULL ? write_picture(values, report) : EXIT_FINE;
 }
 
 static int
@@ -182,6 +194,7 @@ command_replay(const struct command *command, int argc, char **argv)
 	struct replay_values values = { .release_threshold = UINT64_MAX, .device = REPLAY_DEVICE_ANY };
 	struct trace_reader *reader;
 	struct trace_error error;
+	char *shown;
 	int first, end = options_parse(command, argc, argv, &values, &first);
 
 	if (end < 0)
@@ -195,7 +208,9 @@ command_replay(const struct command *command, int argc, char **argv)
 	trace_open(argv[first], NULL, &reader, &error);
 	if (reader == NULL)
 		return input_error(error.text);
-	end = replay_reader(&values, argv[first], reader);
+	shown = report_clean(argv[first]);
+	end = replay_reader(&values, shown, reader);
+	free(shown);
 	trace_close(reader);
 	return end;
 }

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tools/report/report.h"
 
@@ -84,20 +85,14 @@ oom_object(const struct replay_oom *oom)
 	return object;
 }
 
-/* A name is whatever bytes the trace has; JSON wants UTF-8. */
 static json_t *
 name_string(const char *text)
 {
-	json_t *string = json_string(text);
-	char clean[512];
-	size_t i;
+	char *clean = report_clean(text);
+	json_t *string = json_string(clean);
 
-	if (string != NULL)
-		return string;
-	for (i = 0; text[i] != '\0' && i < sizeof clean - 1; i++)
-		clean[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
-	clean[i] = '\0';
-	return json_string(clean);
+	free(clean);
+	return string;
 }
 
 static json_t *
@@ -124,7 +119,7 @@ settings_object(const struct report *report)
 	const struct replay_options *options = report->options;
 	json_t *object = json_object();
 
-	put(object, "trace", name_string(report->path));
+	put(object, "trace", json_string(report->path));
 	put(object, "format", json_string(report->result->format));
 	put(object, "device", json_integer(report->result->device));
 	put(object, "policy", json_string(report->result->policy->name));

@@ -3,7 +3,7 @@
  * The legend, in the order in which things lie above each other in the picture.
  */
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "tools/report/plot.h"
 #include "tools/units.h"
@@ -25,9 +25,9 @@ fitted_text(const struct legend *legend, double x, double y, const char *text)
 	double room = legend->x + legend->width - x;
 	size_t length = NAME_MAX_LENGTH;
 
-	report_shorten(buffer, text, length);
+	report_shorten(buffer, sizeof buffer, text, length);
 	while (length > 8 && plot_text_width(legend->plot, buffer) > room)
-		report_shorten(buffer, text, --length);
+		report_shorten(buffer, sizeof buffer, text, --length);
 	plot_text(legend->plot, x, y, 0, buffer);
 }
 
@@ -110,10 +110,13 @@ layer_entries(struct legend *legend)
 		rest -= layer_bytes(plot, i) < rest ? layer_bytes(plot, i) : rest;
 	area_entry(legend, plot_other, plot->series->layer_count > 0 ? "all other holders" : "live",
 		   share_note(note, sizeof note, rest, peak));
-	for (size_t i = plot->series->layer_count; i > 0; i--)
-		area_entry(legend, plot_layer_color(i - 1),
-			   report_holder(plot->report, plot->series->layers[i - 1]),
+	for (size_t i = plot->series->layer_count; i > 0; i--) {
+		char *name = report_holder(plot->report, plot->series->layers[i - 1]);
+
+		area_entry(legend, plot_layer_color(i - 1), name,
 			   share_note(note, sizeof note, layer_bytes(plot, i - 1), peak));
+		free(name);
+	}
 }
 
 void

@@ -5,24 +5,36 @@
 #include <string.h>
 
 #include "tools/report/report.h"
+#include "tools/trace/clean.h"
+#include "tools/xalloc.h"
 
 const char *const replay_complete_names[] = { "free", "sync", "never", NULL };
 
-const char *
+char *
+report_clean(const char *text)
+{
+	return trace_clean(xstrdup(text));
+}
+
+char *
 report_holder(const struct report *report, trace_name name)
 {
 	const struct replay_counts *counts = &report->result->counts;
 	const char *text = trace_name_text(report->reader, name);
 
-	if (text[0] != '\0')
-		return text;
-	return counts->start_blocks > 0 && counts->allocs > 0 ? "(from before the trace)" : "(not recorded)";
+	if (text[0] == '\0')
+		text = counts->start_blocks > 0 && counts->allocs > 0 ? "(from before the trace)"
+								      : "(not recorded)";
+	return report_clean(text);
 }
 
-static bool
-starts_character(char c)
+/* The index-th character, or the end. */
+static const char *
+character_at(const char *text, size_t index)
 {
-	return ((unsigned char)c & 0xc0) != 0x80;
+	for (; index > 0 && *text != '\0'; index--)
+		text += trace_clean_character(text);
+	return text;
 }
 
 static size_t
@@ -30,36 +42,42 @@ count_characters(const char *text)
 {
 	size_t count = 0;
 
-	for (; *text != '\0'; text++)
-		count += starts_character(*text);
+	for (; *text != '\0'; text += trace_clean_character(text))
+		count++;
 	return count;
 }
 
-/* The byte where the index-th character starts. */
-static const char *
-character_at(const char *text, size_t index)
+/* Appends whole characters of [from, to), as many as fit. */
+static void
+append(char *buffer, size_t size, const char *from, const char *to)
 {
-	for (; *text != '\0'; text++)
-		if (starts_character(*text) && index-- == 0)
+	size_t used = strlen(buffer), length;
+
+	for (; from < to; from += length, used += length) {
+		length = trace_clean_character(from);
+		if (length == 0 || length >= size - used)
 			break;
-	return text;
+		memcpy(buffer + used, from, length);
+	}
+	buffer[used] = '\0';
 }
 
 /* The end tells more (a path's file, a line): it keeps two thirds. */
 char *
-report_shorten(char *buffer, const char *text, size_t width)
+report_shorten(char *buffer, size_t size, const char *text, size_t width)
 {
 	static const char dots[] = "...";
-	size_t count = count_characters(text);
-	size_t head = (width - (sizeof dots - 1)) / 3;
-	size_t tail = width - (sizeof dots - 1) - head;
-	const char *head_end = character_at(text, head), *tail_start;
+	const size_t dot_count = sizeof dots - 1;
+	size_t count = count_characters(text), head = width > dot_count ? (width - dot_count) / 3 : 0;
+	const char *end = text + strlen(text);
 
-	if (count <= width || width < sizeof dots)
-		return strcpy(buffer, count <= width ? text : "");
-	tail_start = character_at(text, count - tail);
-	memcpy(buffer, text, (size_t)(head_end - text));
-	strcpy(buffer + (head_end - text), dots);
-	strcat(buffer, tail_start);
+	buffer[0] = '\0';
+	if (count <= width) {
+		append(buffer, size, text, end);
+	} else if (width > dot_count) {
+		append(buffer, size, text, character_at(text, head));
+		append(buffer, size, dots, dots + dot_count);
+		append(buffer, size, character_at(text, count - (width - dot_count - head)), end);
+	}
 	return buffer;
 }

@@ -13,8 +13,8 @@
 #include "tools/trace/trace.h"
 
 struct report {
-	const char *path;                  /* of the trace */
-	const struct trace_reader *reader; /* for names */
+	const char *path;                  /* of the trace, clean */
+	const struct trace_reader *reader; /* for names, which are not */
 	const struct replay_options *options;
 	const struct replay_result *result;
 };
@@ -35,11 +35,15 @@ const char *report_plot(const char *path, const struct report *report);
 /* "free", "sync", "never" */
 extern const char *const replay_complete_names[];
 
-/* A holder's name for people, never empty. */
-const char *report_holder(const struct report *report, trace_name name);
+/* A name from outside (a tag, a path) as it may be shown: valid UTF-8 without control
+ * characters.  The caller frees it. */
+char *report_clean(const char *text);
 
-/* A text of at most `width` columns, shortened in the middle; `buffer` has room for
- * `width` characters of up to 4 bytes each and the end. */
-char *report_shorten(char *buffer, const char *text, size_t width);
+/* A holder's name for people, clean and never empty.  The caller frees it. */
+char *report_holder(const struct report *report, trace_name name);
+
+/* Writes the clean text into `buffer` of `size` bytes: at most `width` characters,
+ * shortened in the middle.  What does not fit is cut. */
+char *report_shorten(char *buffer, size_t size, const char *text, size_t width);
 
 #endif

@@ -5,7 +5,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "tools/report/report.h"
 #include "tools/units.h"
@@ -146,18 +146,20 @@ holders(FILE *out, const struct report *report)
 {
 	const struct replay_result *result = report->result;
 	size_t shown = result->holder_count < HOLDERS_SHOWN ? result->holder_count : HOLDERS_SHOWN;
-	char size[UNITS_MAX], share[UNITS_MAX], blocks[UNITS_MAX], name[4 * NAME_WIDTH + 1];
+	char size[UNITS_MAX], share[UNITS_MAX], blocks[UNITS_MAX], shown_name[4 * NAME_WIDTH + 1];
 
 	if (shown == 0)
 		return;
 	fprintf(out, "\nBiggest holders at the peak\n");
 	for (size_t i = 0; i < shown; i++) {
 		const struct holder_rank *rank = &result->holders[i];
+		char *name = report_holder(report, rank->name);
 
 		fprintf(out, "  %9s  %7s  %12s  %s\n", units_bytes(size, rank->bytes),
 			units_percent(share, rank->bytes, result->peak_live_requested),
 			units_plural(blocks, rank->blocks, "block"),
-			report_shorten(name, report_holder(report, rank->name), NAME_WIDTH));
+			report_shorten(shown_name, sizeof shown_name, name, NAME_WIDTH));
+		free(name);
 	}
 	if (result->holder_count > shown)
 		fprintf(out, "  and %zu more\n", result->holder_count - shown);

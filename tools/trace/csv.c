@@ -133,15 +133,14 @@ csv_field(struct csv *csv, const char *column, struct csv_field *field)
 	return TRACE_OK;
 }
 
-/* What is shown of a field in a message. */
+/* What is shown of a field in a message, which is cleaned as a whole. */
 static void
 show(const struct csv_field *field, char shown[64])
 {
 	size_t length = field->length < 40 ? field->length : 40;
 
 	for (size_t i = 0; i < length; i++)
-		shown[i] =
-			(unsigned char)field->text[i] < 0x20 || field->text[i] == 0x7f ? '?' : field->text[i];
+		shown[i] = field->text[i] != '\0' ? field->text[i] : '?';
 	strcpy(shown + length, length < field->length ? "..." : "");
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/trace/clean.h"
 #include "tools/trace/snapshot.h"
 
 /* Better ones are greater. */
@@ -128,21 +129,18 @@ digest_frame(struct snapshot_reader *sr, const struct snapshot_fields *of, const
 	return true;
 }
 
-/* Cuts at a character's begin, and keeps control characters off the terminal. */
+/* A clean text of at most `limit` bytes, cut at a character's begin. */
 static void
-clean(char *text, size_t limit)
+cut(char *text, size_t limit)
 {
-	size_t length = strlen(text);
+	size_t length = strlen(trace_clean(text));
 
-	if (length > limit) {
-		length = limit - 3;
-		while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
-			length--;
-		strcpy(text + length, "...");
-	}
-	for (; *text != '\0'; text++)
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = '?';
+	if (length <= limit)
+		return;
+	length = limit - 3;
+	while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
+		length--;
+	strcpy(text + length, "...");
 }
 
 static bool
@@ -153,8 +151,8 @@ name_frame(struct snapshot_reader *sr, const struct pickle_object *frame, trace_
 
 	snprintf(name, sizeof name, "%s", snapshot_text(sr, frame->word[1]));
 	snprintf(file, sizeof file, "%s", base_name(snapshot_text(sr, frame->word[2])));
-	clean(name, SHOWN_NAME);
-	clean(file, SHOWN_FILE);
+	cut(name, SHOWN_NAME);
+	cut(file, SHOWN_FILE);
 	if (frame->word[3] != 0)
 		snprintf(line, sizeof line, ":%u", frame->word[3]);
 	if (file[0] != '\0' && strcmp(file, "??") != 0)

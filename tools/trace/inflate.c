@@ -18,20 +18,6 @@ struct trace_inflate {
 	uint8_t raw[RAW_SIZE];
 };
 
-static void *
-zlib_alloc(void *context, unsigned count, unsigned size)
-{
-	(void)context;
-	return trace_zeroed((size_t)count * size);
-}
-
-static void
-zlib_release(void *context, void *memory)
-{
-	(void)context;
-	trace_release(memory);
-}
-
 struct trace_inflate *
 trace_inflate_create(void)
 {
@@ -39,8 +25,8 @@ trace_inflate_create(void)
 
 	if (inf == NULL)
 		return NULL;
-	inf->stream.zalloc = zlib_alloc;
-	inf->stream.zfree = zlib_release;
+	inf->stream.zalloc = trace_zlib_alloc;
+	inf->stream.zfree = trace_zlib_release;
 	if (inflateInit2(&inf->stream, 15 + 16) != Z_OK) {
 		trace_release(inf);
 		return NULL;

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/trace/clean.h"
 #include "tools/trace/inflate.h"
 #include "tools/trace/memory.h"
 
@@ -25,19 +26,28 @@
 #define CAPACITY_LIMIT (64 * 1024 * 1024)
 #define PATH_SHOWN 200
 
-enum trace_result
-trace_fail(struct trace_error *error, const char *path, const char *format, ...)
+void
+trace_fail_text(struct trace_error *error, const char *path, const char *place, const char *format,
+		va_list args)
 {
 	size_t length = strlen(path);
 	const char *cut = length > PATH_SHOWN ? "..." : "";
-	va_list args;
 	int used;
 
 	if (length > PATH_SHOWN)
 		path += length - PATH_SHOWN;
-	used = snprintf(error->text, sizeof error->text, "%s%s: ", cut, path);
-	va_start(args, format);
+	used = snprintf(error->text, sizeof error->text, "%s%s%s: ", cut, path, place);
 	vsnprintf(error->text + used, sizeof error->text - (size_t)used, format, args);
+	trace_clean(error->text);
+}
+
+enum trace_result
+trace_fail(struct trace_error *error, const char *path, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	trace_fail_text(error, path, "", format, args);
 	va_end(args);
 	return TRACE_ERROR;
 }

@@ -8,6 +8,8 @@
 #ifndef SOMA_TOOLS_TRACE_INPUT_H
 #define SOMA_TOOLS_TRACE_INPUT_H
 
+#include <stdarg.h>
+
 #include "tools/trace/trace.h"
 
 struct trace_input {
@@ -55,7 +57,11 @@ trace_input_offset(const struct trace_input *input)
 
 double trace_input_progress(const struct trace_input *input);
 
-/* Writes "PATH: ..." (a long path loses its front) and returns TRACE_ERROR. */
+/* Writes "PATHPLACE: ..." as a clean text; a long path loses its front. */
+void trace_fail_text(struct trace_error *error, const char *path, const char *place, const char *format,
+		     va_list args);
+
+/* The same without a place; TRACE_ERROR. */
 enum trace_result trace_fail(struct trace_error *error, const char *path, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 enum trace_result trace_fail_memory(struct trace_error *error, const char *path);

@@ -54,6 +54,20 @@ trace_release(void *memory)
 		current.release(current.context, memory);
 }
 
+void *
+trace_zlib_alloc(void *context, unsigned count, unsigned size)
+{
+	(void)context;
+	return trace_zeroed((size_t)count * size);
+}
+
+void
+trace_zlib_release(void *context, void *memory)
+{
+	(void)context;
+	trace_release(memory);
+}
+
 int
 trace_reserve(void **memory, size_t *capacity, size_t want, size_t size)
 {

@@ -23,6 +23,10 @@ void *trace_resize(void *memory, size_t size);
 void *trace_zeroed(size_t size);
 void trace_release(void *memory);
 
+/* The same as zlib calls it. */
+void *trace_zlib_alloc(void *context, unsigned count, unsigned size);
+void trace_zlib_release(void *context, void *memory);
+
 /* Makes room for at least `want` items of `size` bytes in *memory, at least doubling
  * *capacity.  On failure nothing changes. */
 int trace_reserve(void **memory, size_t *capacity, size_t want, size_t size);

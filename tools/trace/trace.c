@@ -35,21 +35,6 @@ trace_op_text(enum trace_op op)
 
 /* ---- failures --------------------------------------------------------------- */
 
-#define PATH_SHOWN 200
-
-static void
-put_failure(struct trace_reader *reader, const char *place, const char *format, va_list args)
-{
-	char *text = reader->failure.text;
-	const char *path = reader->input.path;
-	size_t length = strlen(path), room = sizeof reader->failure.text;
-	int used;
-
-	used = snprintf(text, room, "%s%s%s: ", length > PATH_SHOWN ? "..." : "",
-			length > PATH_SHOWN ? path + length - PATH_SHOWN : path, place);
-	vsnprintf(text + used, room - (size_t)used, format, args);
-}
-
 enum trace_result
 trace_fail_byte(struct trace_reader *reader, uint64_t offset, const char *format, ...)
 {
@@ -58,7 +43,7 @@ trace_fail_byte(struct trace_reader *reader, uint64_t offset, const char *format
 
 	snprintf(place, sizeof place, ": byte %llu", (unsigned long long)offset);
 	va_start(args, format);
-	put_failure(reader, place, format, args);
+	trace_fail_text(&reader->failure, reader->input.path, place, format, args);
 	va_end(args);
 	return TRACE_ERROR;
 }
@@ -71,7 +56,7 @@ trace_fail_line(struct trace_reader *reader, uint64_t line, const char *format, 
 
 	snprintf(place, sizeof place, ":%llu", (unsigned long long)line);
 	va_start(args, format);
-	put_failure(reader, place, format, args);
+	trace_fail_text(&reader->failure, reader->input.path, place, format, args);
 	va_end(args);
 	return TRACE_ERROR;
 }

@@ -137,25 +137,11 @@ put_text(struct trace_writer *writer, const char *before, const char *text)
 
 /* ---- the writer ----------------------------------------------------------------- */
 
-static void *
-zlib_alloc(void *context, unsigned count, unsigned size)
-{
-	(void)context;
-	return trace_zeroed((size_t)count * size);
-}
-
-static void
-zlib_release(void *context, void *memory)
-{
-	(void)context;
-	trace_release(memory);
-}
-
 static bool
 start_packing(struct trace_writer *writer)
 {
-	writer->stream.zalloc = zlib_alloc;
-	writer->stream.zfree = zlib_release;
+	writer->stream.zalloc = trace_zlib_alloc;
+	writer->stream.zfree = trace_zlib_release;
 	writer->packing = deflateInit2(&writer->stream, Z_BEST_COMPRESSION, Z_DEFLATED, 15 + 16, 8,
 				       Z_DEFAULT_STRATEGY) == Z_OK;
 	return writer->packing;
