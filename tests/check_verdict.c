@@ -4,6 +4,7 @@
  * reproduced, which device, what is refused.
  */
 #include "tests/replay_fixture.h"
+#include "tools/engine/moment.h"
 
 /* ---- out of memory ------------------------------------------------------- */
 
@@ -75,6 +76,40 @@ START_TEST(a_capacity_lost_to_rounding_is_named)
 		  REPLAY_COMPLETE_FREE,
 		  (struct replay_oom){
 			  .event = 1, .requested = 100, .reason = REPLAY_OOM_ROUNDING, .short_by = 512 });
+}
+END_TEST
+
+/* What is short is what the model itself would have grown by: the size of a new segment
+ * is not rounded, a larger request is. */
+START_TEST(what_is_short_is_the_growth_that_the_model_was_refused)
+{
+	static const struct {
+		uint64_t size, growth;
+	} cases[] = { { 512, 3 * MIB }, { 3 * MIB, 4 * MIB } };
+	struct soma_policy policy = *soma_policy_preset("pytorch");
+
+	policy.pool_count = 1;
+	policy.pools[0] = (struct soma_policy_pool){ UINT64_MAX, 3 * MIB, MIB, 2 * MIB, 512 };
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct soma_model_limits limits = { .size = sizeof limits, .policy = &policy };
+		uint64_t growth = cases[i].growth;
+		struct replay_oom oom = { 0 };
+		struct soma_model_alloc alloc;
+		struct soma_model *model;
+
+		limits.max_pool_size = growth;
+		ck_assert_int_eq(soma_model_create(&limits, &model), SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_model_alloc(model, cases[i].size, 0, &alloc), SOMA_STATUS_OK);
+		ck_assert_uint_eq(soma_model_reserved(model), growth);
+		soma_model_destroy(model);
+		limits.max_pool_size = growth - 512;
+		ck_assert_int_eq(soma_model_create(&limits, &model), SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_model_alloc(model, cases[i].size, 0, &alloc),
+				 SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
+		moment_verdict(model, 0, cases[i].size, limits.max_pool_size, &oom);
+		ck_assert_uint_eq(oom.short_by, 512);
+		soma_model_destroy(model);
+	}
 }
 END_TEST
 
@@ -288,7 +323,8 @@ END_TEST
 
 UNIT_MAIN("verdict", more_than_the_capacity_is_truly_too_big, free_bytes_in_pieces_are_fragmentation,
 	  free_bytes_of_another_stream_are_stranded, frees_that_have_not_executed_are_named,
-	  a_capacity_lost_to_rounding_is_named, a_replay_goes_on_after_a_failure,
+	  a_capacity_lost_to_rounding_is_named, what_is_short_is_the_growth_that_the_model_was_refused,
+	  a_replay_goes_on_after_a_failure,
 	  the_peak_is_the_one_that_was_reached_when_allocations_failed,
 	  recorded_addresses_are_reproduced_and_compared,
 	  the_first_difference_is_named_and_the_replay_goes_on,

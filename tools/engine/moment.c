@@ -92,7 +92,7 @@ round_up(uint64_t size, uint64_t step)
 	return over == 0 ? size : saturating_add(size, step - over);
 }
 
-/* What the model would have to grow by for this request. */
+/* What the model would have to grow by for this request (HACKING, "Growing"). */
 static uint64_t
 growth_for(const struct soma_policy *policy, uint64_t rounded, const struct sums *sums)
 {
@@ -102,7 +102,7 @@ growth_for(const struct soma_policy *policy, uint64_t rounded, const struct sums
 		return sums->largest_hole >= rounded ? rounded : rounded - sums->tail;
 	while (rounded > pool->request_max)
 		pool++;
-	return round_up(rounded <= pool->segment_max ? pool->segment_size : rounded, pool->segment_step);
+	return rounded <= pool->segment_max ? pool->segment_size : round_up(rounded, pool->segment_step);
 }
 
 /* In the order of what would help: with all waste gone; with what is free in one
