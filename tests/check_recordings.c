@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recordings of real runs, in ../shared/traces beside the source tree: skipped where
- * that folder is not there.
+ * Replays of recordings of real runs; skipped where they are not.
  */
 #include "tests/known_traces.h"
-
-#define FOLDER "../shared/traces"
+#include "tests/recordings.h"
 
 static const struct known recordings[] = {
 	{ "finetune-full.pickle", 7946, 61, 1783664516, 1897922560 },
@@ -16,17 +14,19 @@ static const struct known recordings[] = {
 
 START_TEST(the_recordings_are_reproduced_address_by_address)
 {
+	char path[4096];
+
 	for (size_t i = 0; i < sizeof recordings / sizeof recordings[0]; i++)
-		check_known(FOLDER, &recordings[i]);
+		check_known(recording_path(path, sizeof path, recordings[i].file), &recordings[i]);
 }
 END_TEST
 
 START_TEST(a_mid_run_recording_starts_other_policies_with_its_live_blocks)
 {
 	struct replayed replayed;
-	char path[512];
+	char path[4096];
 
-	path_of(path, sizeof path, FOLDER, "gpt-train-midrun.pickle");
+	recording_path(path, sizeof path, "gpt-train-midrun.pickle");
 	for (size_t p = 0; p < 2; p++) {
 		replay_file(&replayed, path, options_for(p == 0 ? "strict" : "cuda"));
 		ck_assert_int_eq(replayed.status, SOMA_STATUS_OK);
@@ -41,9 +41,9 @@ END_TEST
 START_TEST(a_snapshot_without_events_is_its_own_state)
 {
 	struct replayed replayed;
-	char path[512];
+	char path[4096];
 
-	path_of(path, sizeof path, FOLDER, "segments-only-pools.pickle");
+	recording_path(path, sizeof path, "segments-only-pools.pickle");
 	replay_file(&replayed, path, options_for(NULL));
 	ck_assert_int_eq(replayed.status, SOMA_STATUS_OK);
 	ck_assert(!replayed.result.parity.applies);
@@ -58,31 +58,17 @@ END_TEST
 START_TEST(the_recordings_are_consistent_under_every_policy)
 {
 	const struct soma_policy *policy;
-	char path[512];
+	char path[4096];
 
 	for (size_t i = 0; i < sizeof recordings / sizeof recordings[0]; i++) {
-		path_of(path, sizeof path, FOLDER, recordings[i].file);
+		recording_path(path, sizeof path, recordings[i].file);
 		for (size_t p = 0; (policy = soma_policy_at(p)) != NULL; p++)
 			check_consistent(path, policy->name);
 	}
 }
 END_TEST
 
-int
-main(void)
-{
-	const TTest *const tests[] = {
-		the_recordings_are_reproduced_address_by_address,
+RECORDINGS_MAIN("recordings", the_recordings_are_reproduced_address_by_address,
 		a_mid_run_recording_starts_other_policies_with_its_live_blocks,
 		a_snapshot_without_events_is_its_own_state,
-		the_recordings_are_consistent_under_every_policy,
-	};
-	char path[512];
-
-	path_of(path, sizeof path, FOLDER, "finetune-full.pickle");
-	if (access(path, R_OK) != 0) {
-		printf("skipped: no %s\n", path);
-		return UNIT_SKIPPED;
-	}
-	return unit_run("recordings", tests, sizeof tests / sizeof tests[0]);
-}
+		the_recordings_are_consistent_under_every_policy)

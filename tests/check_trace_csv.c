@@ -257,22 +257,9 @@ START_TEST(rmm_errors_name_the_line)
 }
 END_TEST
 
-int
-main(void)
-{
-	Suite *suite = trace_suite("trace_csv");
-
-	trace_test(suite, "soma", every_column_is_read);
-	trace_test(suite, "soma", every_operation_has_its_word);
-	trace_test(suite, "soma", quoted_fields_hold_commas_quotes_and_line_breaks);
-	trace_test(suite, "soma", a_deferred_free_is_told_by_its_detail);
-	trace_test(suite, "soma", errors_name_the_line_and_what_was_expected);
-	trace_test(suite, "soma", the_header_must_match);
-	trace_test(suite, "soma", a_last_line_without_newline_counts_when_complete);
-	trace_test(suite, "soma", zero_bytes_and_endless_lines_are_refused);
-	trace_test(suite, "rmm", rmm_actions_become_events);
-	trace_test(suite, "rmm", rmm_time_goes_on_after_midnight);
-	trace_test(suite, "rmm", rmm_epochs_are_understood_by_their_size);
-	trace_test(suite, "rmm", rmm_errors_name_the_line);
-	return trace_run(suite);
-}
+UNIT_MAIN("trace_csv", every_column_is_read, every_operation_has_its_word,
+	  quoted_fields_hold_commas_quotes_and_line_breaks, a_deferred_free_is_told_by_its_detail,
+	  errors_name_the_line_and_what_was_expected, the_header_must_match,
+	  a_last_line_without_newline_counts_when_complete, zero_bytes_and_endless_lines_are_refused,
+	  rmm_actions_become_events, rmm_time_goes_on_after_midnight, rmm_epochs_are_understood_by_their_size,
+	  rmm_errors_name_the_line)

@@ -211,18 +211,7 @@ START_TEST(exponential_sharing_costs_nothing)
 }
 END_TEST
 
-int
-main(void)
-{
-	Suite *suite = trace_suite("trace_hostile");
-
-	trace_test(suite, "hostile", deep_nesting_is_refused);
-	trace_test(suite, "hostile", deep_nesting_without_marks_is_survived);
-	trace_test(suite, "hostile", references_to_nothing_are_refused);
-	trace_test(suite, "hostile", texts_longer_than_the_file_are_cut_and_huge_ones_refused);
-	trace_test(suite, "hostile", integers_of_more_than_64_bits_are_refused_where_they_count);
-	trace_test(suite, "hostile", cycles_are_refused);
-	trace_test(suite, "hostile", entries_count_once);
-	trace_test(suite, "hostile", exponential_sharing_costs_nothing);
-	return trace_run(suite);
-}
+UNIT_MAIN("trace_hostile", deep_nesting_is_refused, deep_nesting_without_marks_is_survived,
+	  references_to_nothing_are_refused, texts_longer_than_the_file_are_cut_and_huge_ones_refused,
+	  integers_of_more_than_64_bits_are_refused_where_they_count, cycles_are_refused, entries_count_once,
+	  exponential_sharing_costs_nothing)

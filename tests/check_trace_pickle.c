@@ -414,100 +414,12 @@ START_TEST(pickles_of_something_else_are_refused)
 }
 END_TEST
 
-/* ---- real files ---------------------------------------------------------------------- */
-
-static const struct real {
-	const char *file;
-	size_t allocs, frees, segment_allocs, marks;
-	size_t segments, blocks, pending;
-	uint64_t reserved, peak; /* of requested bytes; 0: begins mid-run */
-} reals[] = {
-	{ "finetune-full.pickle", 7946, 7549, 61, 0, 61, 468, 0, 1897922560, 1783664516 },
-	{ "tiny-full.pickle", 36, 26, 9, 0, 9, 20, 0, 3781165056, 3249143816 },
-	{ "gpt-train-midrun.pickle", 7591, 7370, 0, 0, 234, 1031, 0, 25178406912, 0 },
-	{ "gpt-infer-midrun.pickle", 1280, 1280, 0, 0, 108, 239, 0, 3204448256, 0 },
-	{ "segments-only-pools.pickle", 0, 0, 0, 0, 127, 638, 9, 0, 0 },
-	{ "legacy-history.pickle", 0, 0, 0, 1, 176, 463, 0, 0, 0 },
-};
-
-static uint64_t
-peak_of(const struct events *events)
-{
-	uint64_t live = 0, peak = 0;
-
-	for (size_t i = 0; i < events->count; i++) {
-		if (events->event[i].op == TRACE_ALLOC)
-			live += events->event[i].size;
-		else if (events->event[i].op == TRACE_FREE)
-			live -= events->event[i].size;
-		peak = live > peak ? live : peak;
-	}
-	return peak;
-}
-
-static void
-check_snapshot(const struct real *real, const struct trace_snapshot *snapshot)
-{
-	size_t blocks = 0, pending = 0;
-	uint64_t reserved = 0;
-
-	for (size_t i = 0; i < snapshot->segment_count; i++) {
-		reserved += snapshot->segments[i].size;
-		blocks += snapshot->segments[i].block_count;
-		for (size_t j = 0; j < snapshot->segments[i].block_count; j++)
-			pending += snapshot->segments[i].blocks[j].state == TRACE_BLOCK_PENDING;
-	}
-	ck_assert_uint_eq(snapshot->segment_count, real->segments);
-	ck_assert_uint_eq(blocks, real->blocks);
-	ck_assert_uint_eq(pending, real->pending);
-	if (real->reserved != 0)
-		ck_assert_uint_eq(reserved, real->reserved);
-}
-
-START_TEST(real_snapshots_have_the_counts_they_are_known_for)
-{
-	if (traces_folder() == NULL)
-		return;
-	for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
-		const struct real *real = &reals[i];
-		struct events events = events_of_file(traces_file(real->file));
-
-		ck_assert_msg(events.result == TRACE_END, "%s", events.error.text);
-		ck_assert_uint_eq(events_number(&events, TRACE_ALLOC), real->allocs);
-		ck_assert_uint_eq(events_number(&events, TRACE_FREE), real->frees);
-		ck_assert_uint_eq(events_number(&events, TRACE_SEGMENT_ALLOC), real->segment_allocs);
-		ck_assert_uint_eq(events_number(&events, TRACE_MARK), real->marks);
-		ck_assert_uint_eq(events.count,
-				  real->allocs + real->frees + real->segment_allocs + real->marks);
-		if (real->peak != 0)
-			ck_assert_uint_eq(peak_of(&events), real->peak);
-		check_snapshot(real, trace_snapshot(events.reader));
-		events_free(&events);
-	}
-}
-END_TEST
-
-int
-main(void)
-{
-	Suite *suite = trace_suite("trace_pickle");
-
-	trace_test(suite, "forms", every_protocol_and_order_of_keys_gives_the_same_events);
-	trace_test(suite, "forms", segments_are_known_before_the_first_event);
-	trace_test(suite, "forms", snapshots_without_events_have_none);
-	trace_test(suite, "forms", legacy_blocks_get_addresses_and_requests_from_history);
-	trace_test(suite, "forms", a_trace_of_one_entry_is_read);
-	trace_test(suite, "entries", an_event_carries_what_its_entry_said);
-	trace_test(suite, "entries", a_rewound_reader_gives_the_same_again);
-	trace_test(suite, "holders", the_holder_is_the_innermost_frame_that_says_something);
-	trace_test(suite, "holders", a_holder_is_kept_short_and_printable);
-	trace_test(suite, "holders", shared_frame_lists_give_every_entry_its_holder);
-	trace_test(suite, "refusals", opcodes_that_are_not_plain_data_are_refused_by_name_and_place);
-	trace_test(suite, "refusals", every_byte_is_an_opcode_or_refused);
-	trace_test(suite, "refusals", a_missing_or_wrong_field_is_named_with_its_entry);
-	trace_test(suite, "refusals", what_stands_before_a_bad_entry_is_given_out);
-	trace_test(suite, "refusals", blocks_must_cover_their_segment);
-	trace_test(suite, "refusals", pickles_of_something_else_are_refused);
-	trace_test(suite, "real", real_snapshots_have_the_counts_they_are_known_for);
-	return trace_run(suite);
-}
+UNIT_MAIN("trace_pickle", every_protocol_and_order_of_keys_gives_the_same_events,
+	  segments_are_known_before_the_first_event, snapshots_without_events_have_none,
+	  legacy_blocks_get_addresses_and_requests_from_history, a_trace_of_one_entry_is_read,
+	  an_event_carries_what_its_entry_said, a_rewound_reader_gives_the_same_again,
+	  the_holder_is_the_innermost_frame_that_says_something, a_holder_is_kept_short_and_printable,
+	  shared_frame_lists_give_every_entry_its_holder,
+	  opcodes_that_are_not_plain_data_are_refused_by_name_and_place, every_byte_is_an_opcode_or_refused,
+	  a_missing_or_wrong_field_is_named_with_its_entry, what_stands_before_a_bad_entry_is_given_out,
+	  blocks_must_cover_their_segment, pickles_of_something_else_are_refused)

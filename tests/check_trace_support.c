@@ -181,25 +181,6 @@ events_equal(const struct trace_event *a, const struct trace_event *b)
 	       a->generation == b->generation && a->holder == b->holder && a->detail == b->detail;
 }
 
-const char *
-traces_folder(void)
-{
-	const char *folder = getenv("SOMA_TEST_TRACES");
-
-	if (folder == NULL)
-		folder = TRACES_FOLDER;
-	return access(folder, R_OK) == 0 ? folder : NULL;
-}
-
-const char *
-traces_file(const char *name)
-{
-	static char path[4096];
-
-	snprintf(path, sizeof path, "%s/%s", traces_folder(), name);
-	return path;
-}
-
 /* ---- samples ------------------------------------------------------------------------ */
 
 static const char soma_sample[] =
@@ -292,35 +273,4 @@ void
 counting_stop(void)
 {
 	trace_set_allocator(NULL);
-}
-
-/* ---- running ---------------------------------------------------------------------------- */
-
-Suite *
-trace_suite(const char *name)
-{
-	return suite_create(name);
-}
-
-/* Without a time limit: how long a test takes is not what it tests. */
-void
-trace_test(Suite *suite, const char *name, const TTest *test)
-{
-	TCase *tcase = tcase_create(name);
-
-	tcase_set_timeout(tcase, 0);
-	tcase_add_test(tcase, test);
-	suite_add_tcase(suite, tcase);
-}
-
-int
-trace_run(Suite *suite)
-{
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? 0 : 1;
 }

@@ -9,6 +9,7 @@
 #include <check.h>
 #include <stdio.h>
 
+#include "tests/unit.h"
 #include "tools/trace/trace.h"
 
 /* An assertion that costs nothing when it holds: Check's own write to a file each time. */
@@ -51,11 +52,6 @@ const char *events_holder(const struct events *events, size_t index);
 const char *events_detail(const struct events *events, size_t index);
 size_t events_number(const struct events *events, enum trace_op op);
 bool events_equal(const struct trace_event *a, const struct trace_event *b);
-
-/* The folder of real traces, or NULL. */
-const char *traces_folder(void);
-/* A file of it as a path good until the next call. */
-const char *traces_file(const char *name);
 
 /* ---- pickles ------------------------------------------------------------------ */
 
@@ -126,8 +122,13 @@ struct counting {
 void counting_start(struct counting *counting);
 void counting_stop(void);
 
-Suite *trace_suite(const char *name);
-void trace_test(Suite *suite, const char *name, const TTest *test);
-int trace_run(Suite *suite);
+/* ---- damage --------------------------------------------------------------------- */
+
+/* Every beginning of a good trace, `step` bytes apart, is read or refused with a place,
+ * and gives the beginning of its events. */
+void check_cut_everywhere(const struct bytes *bytes, size_t step);
+
+/* The same bytes with one to four random changes are read or refused with a place. */
+void check_changed(const struct bytes *bytes, uint64_t *random);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Traces whose answers are known: checking one, and finding it in the source tree.
+ * Checking a replay of a trace whose answers are known.
  */
 #ifndef SOMA_TESTS_KNOWN_TRACES_H
 #define SOMA_TESTS_KNOWN_TRACES_H
@@ -14,21 +14,11 @@ struct known {
 };
 
 static inline void
-path_of(char *path, size_t size, const char *folder, const char *file)
-{
-	const char *source = getenv("srcdir");
-
-	snprintf(path, size, "%s/%s/%s", source != NULL ? source : ".", folder, file);
-}
-
-static inline void
-check_known(const char *folder, const struct known *known)
+check_known(const char *path, const struct known *known)
 {
 	struct replayed replayed;
 	const struct replay_result *result = &replayed.result;
-	char path[512];
 
-	path_of(path, sizeof path, folder, known->file);
 	replay_file(&replayed, path, options_for(NULL));
 	ck_assert_msg(replayed.status == SOMA_STATUS_OK, "%s: %s", path, replayed.error.text);
 	ck_assert_str_eq(result->policy->name, "pytorch");
