@@ -155,9 +155,9 @@ set_number(const struct command *command, const struct option_row *row, const ch
 static int
 set_size(const struct command *command, const struct option_row *row, const char *text, uint64_t *value)
 {
-	if (soma__size_parse(text, value) == SOMA_STATUS_OK)
-		return -1;
-	return usage_error(command, "--%s: %s", row->name, soma_error_last()->text);
+	const char *problem = soma__size_parse(text, value);
+
+	return problem == NULL ? -1 : usage_error(command, "--%s: \"%.64s\" %s", row->name, text, problem);
 }
 
 static int

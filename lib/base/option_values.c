@@ -80,8 +80,12 @@ soma__option_u64(const struct soma__option *option, const char *text, void *fiel
 enum soma_status
 soma__option_size(const struct soma__option *option, const char *text, void *field)
 {
+	const char *problem = soma__size_parse(text, field);
 	(void)option;
-	return soma__size_parse(text, field);
+
+	if (problem != NULL)
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE, "\"%.64s\" %s", text, problem);
+	return SOMA_STATUS_OK;
 }
 
 /* "D", "D.D" or ".D" with digits alone, so that the locale has no say. */

@@ -3,8 +3,7 @@
  * Configuration strings, "key=value,key=value", read into a struct by a table.
  *
  * A table is an array of struct soma__option ended by a NULL name.  It is the one
- * place that knows an option: parsing, defaults, `soma info --options` and the man
- * page come from it.  The functions here hold no state; a config belongs to its
+ * place that knows an option: parsing, defaults and the printed table come from it.  The functions here hold no state; a config belongs to its
  * caller.
  *
  *   static const struct soma__option table[] = {

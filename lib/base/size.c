@@ -7,8 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "lib/base/error.h"
-
 static const char units[] = "KMGTPE";
 
 /* More digits of a fraction than this cannot change a whole byte below 2^64. */
@@ -63,7 +61,22 @@ unit_shift(const char *text)
 	return -1;
 }
 
-enum soma_status
+/* number->fraction / number->scale of a unit in whole bytes: long division, a bit at a time. */
+static uint64_t
+fraction_bytes(const struct number *number, int shift)
+{
+	uint64_t rest = number->fraction, bytes = 0;
+
+	while (shift-- > 0) {
+		rest *= 2;
+		bytes = bytes * 2 + (rest >= number->scale);
+		if (rest >= number->scale)
+			rest -= number->scale;
+	}
+	return bytes;
+}
+
+const char *
 soma__size_parse(const char *text, uint64_t *bytes)
 {
 	struct number number;
@@ -71,17 +84,12 @@ soma__size_parse(const char *text, uint64_t *bytes)
 	int shift = unit == NULL ? -1 : unit_shift(unit);
 
 	if (shift < 0 || (shift == 0 && number.scale != 1))
-		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
-					"\"%.64s\" is not a size: a number of bytes, or one with K, M, G, T "
-					"or KiB, MiB, GiB, TiB (powers of 1024), such as 64M or 1.5GiB",
-					text);
-	unsigned __int128 whole = (unsigned __int128)number.whole << shift;
-	whole += ((unsigned __int128)number.fraction << shift) / number.scale;
-	if (number.overflow || whole > UINT64_MAX)
-		return soma__error_text(SOMA_STATUS_INVALID_VALUE, "\"%.64s\" is more bytes than 64 bits count",
-					text);
-	*bytes = (uint64_t)whole;
-	return SOMA_STATUS_OK;
+		return "is not a size: a number of bytes, or one with K, M, G, T or KiB, MiB, GiB, TiB "
+		       "(powers of 1024), such as 64M or 1.5GiB";
+	if (number.overflow || number.whole > UINT64_MAX >> shift)
+		return "is more bytes than 64 bits count";
+	*bytes = (number.whole << shift) + fraction_bytes(&number, shift);
+	return NULL;
 }
 
 char *

@@ -9,14 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <soma/status.h>
-
 /*
  * Reads all of `text`: "4096", "64M", "1.5GiB", "0".  A fraction needs a unit and is
- * rounded down to whole bytes.  SOMA_STATUS_INVALID_VALUE, with a text that says
- * what is wrong: no number, a sign, an unknown unit, more than 64 bits hold.
+ * rounded down to whole bytes.  NULL, or what is wrong with the text ("is not a size:
+ * ..."): no number, a sign, an unknown unit, more than 64 bits hold.  *bytes is then as
+ * it was.
  */
-enum soma_status soma__size_parse(const char *text, uint64_t *bytes);
+const char *soma__size_parse(const char *text, uint64_t *bytes);
 
 #define SOMA__SIZE_TEXT_MAX 16
 
