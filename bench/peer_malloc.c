@@ -19,7 +19,7 @@
 static uint64_t
 malloc_alloc(void *context, uint64_t size, unsigned stream)
 {
-	void *memory = peer_malloc(size);
+	void *memory = peer_malloc((size_t)size);
 
 	(void)context;
 	(void)stream;

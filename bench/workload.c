@@ -6,6 +6,7 @@
  */
 #include "bench/workload.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,15 +32,16 @@ struct run {
 };
 
 static void *
-take(size_t count, size_t size)
+take(uint64_t count, size_t size)
 {
-	void *memory = malloc(count * size + 1);
+	size_t bytes = count < SIZE_MAX / size ? (size_t)count * size + 1 : SIZE_MAX;
+	void *memory = malloc(bytes);
 
 	if (memory == NULL) {
-		fprintf(stderr, "bench: no memory for %zu slots\n", count);
+		fprintf(stderr, "bench: no memory for %" PRIu64 " slots\n", count);
 		exit(1);
 	}
-	memset(memory, 0xff, count * size + 1);
+	memset(memory, 0xff, bytes);
 	return memory;
 }
 

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ address_space(size_t *mappings)
 
 	ck_assert_ptr_nonnull(file);
 	for (*mappings = 0; fgets(line, sizeof line, file) != NULL; (*mappings)++) {
-		ck_assert_int_eq(sscanf(line, "%lx-%lx", &start, &end), 2);
+		ck_assert_int_eq(sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end), 2);
 		sum += end - start;
 	}
 	fclose(file);
@@ -288,9 +289,9 @@ START_TEST(a_size_that_cannot_be_is_refused)
 
 	ck_assert_ptr_null(soma__arena_alloc(arena, SIZE_MAX, 0));
 	ck_assert_ptr_null(soma__arena_alloc(arena, SIZE_MAX / 2, 4 * MIB));
-	ck_assert_ptr_null(soma__arena_calloc(arena, (size_t)1 << 60, 0));
+	ck_assert_ptr_null(soma__arena_calloc(arena, SIZE_MAX / 16 + 1, 0));
 	ck_assert_int_eq(soma_error_last()->status, SOMA_STATUS_OUT_OF_HOST_MEMORY);
-	ck_assert_uint_eq(soma_error_last()->requested, (uint64_t)1 << 60);
+	ck_assert_uint_eq(soma_error_last()->requested, SIZE_MAX / 16 + 1);
 	memset(take(arena, 1000, 0), 1, 1000);
 	soma__arena_destroy(arena);
 }

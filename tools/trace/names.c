@@ -20,12 +20,16 @@ struct trace_names_chunk {
 	char text[];
 };
 
+/* Both halves of the product of 128 bits: unlike the lower one alone, it lets nobody
+ * who does not know the seed choose two texts that collide. */
 static uint64_t
 mix(uint64_t a, uint64_t b)
 {
-	__uint128_t product = (__uint128_t)a * b;
+	uint64_t low = (a & UINT32_MAX) * (b & UINT32_MAX), high = (a >> 32) * (b >> 32);
+	uint64_t cross = (a >> 32) * (b & UINT32_MAX) + (low >> 32);
+	uint64_t other = (a & UINT32_MAX) * (b >> 32) + (cross & UINT32_MAX);
 
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
+	return (high + (cross >> 32) + (other >> 32)) ^ (other << 32 | (low & UINT32_MAX));
 }
 
 static uint32_t

@@ -79,7 +79,7 @@ op_put1(struct pickle_vm *vm, const uint8_t *arg)
 static enum pickle_flow
 op_put4(struct pickle_vm *vm, const uint8_t *arg)
 {
-	return pickle_put(vm, little(arg, 4));
+	return pickle_put(vm, (uint32_t)little(arg, 4));
 }
 
 static enum pickle_flow
@@ -91,7 +91,7 @@ op_get1(struct pickle_vm *vm, const uint8_t *arg)
 static enum pickle_flow
 op_get4(struct pickle_vm *vm, const uint8_t *arg)
 {
-	return pickle_get(vm, little(arg, 4));
+	return pickle_get(vm, (uint32_t)little(arg, 4));
 }
 
 static enum pickle_flow
