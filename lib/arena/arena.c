@@ -20,6 +20,7 @@
 
 #include "lib/arena/pages.h"
 #include "lib/base/error.h"
+#include "lib/base/log.h"
 
 #ifdef SOMA_JEMALLOC_SYSTEM
 #define JE(name) name
@@ -235,7 +236,13 @@ allocate(struct soma__arena *arena, size_t size, size_t alignment, int more_flag
 	if (!is_injected())
 		p = JE(mallocx)(size == 0 ? 1 : size,
 				arena->flags | more_flags | MALLOCX_LG_ALIGN(__builtin_ctzl(alignment)));
-	if (p == NULL) {
+	if (p != NULL) {
+		const char *pages = soma__pages_turned(&arena->pages);
+
+		if (pages != NULL)
+			soma__log(SOMA_LOG_INFO, "records have grown beyond %zu MiB: they are on %s pages",
+				  SOMA__PAGES_SMALL >> 20, pages);
+	} else {
 		soma__fail(OUT_OF_HOST_MEMORY, "no memory for %" PRIu64 " bytes of records", size);
 		soma__error_sizes(size, 0, 0, 0);
 	}

@@ -150,24 +150,39 @@ add_range(struct soma__pages *pages, char *address, size_t size, struct soma__ch
 }
 
 /* Asks for huge pages under a chunk that was plain, and has them made now for
- * what is there when most of it is. */
-static void
+ * what is there when most of it is.  false: this kernel has none. */
+static bool
 make_huge(struct soma__chunk *chunk)
 {
 	void *address = (void *)(chunk->number * CHUNK);
 
 	chunk->huge = true;
-	if (madvise(address, CHUNK, MADV_HUGEPAGE) == 0 && chunk->committed >= CHUNK / 2)
+	if (madvise(address, CHUNK, MADV_HUGEPAGE) != 0)
+		return false;
+	if (chunk->committed >= CHUNK / 2)
 		(void)madvise(address, CHUNK, MADV_COLLAPSE); /* since Linux 6.1 */
+	return true;
 }
 
 static void
 leave_small_stage(struct soma__pages *pages)
 {
+	bool transparent = true, first_time = !pages->huge;
+
 	pages->huge = true;
 	for (size_t i = 0; i < pages->slots; i++)
 		if (pages->table[i].number != 0 && !pages->table[i].metadata)
-			make_huge(&pages->table[i]);
+			transparent &= make_huge(&pages->table[i]);
+	if (first_time)
+		atomic_store(&pages->turned, transparent ? "transparent huge" : "plain");
+}
+
+const char *
+soma__pages_turned(struct soma__pages *pages)
+{
+	if (atomic_load_explicit(&pages->turned, memory_order_relaxed) == NULL)
+		return NULL;
+	return atomic_exchange(&pages->turned, NULL);
 }
 
 static void *
@@ -185,6 +200,8 @@ map_locked(struct soma__pages *pages, size_t size, size_t alignment, bool metada
 	if (like.huge && alignment <= CHUNK)
 		address = map_explicit_huge(size);
 	like.explicit_huge = address != NULL;
+	if (like.explicit_huge && atomic_load(&pages->turned) != NULL)
+		atomic_store(&pages->turned, "explicit huge");
 	if (address == NULL)
 		address = map_plain(size, alignment);
 	if (address == NULL)

@@ -17,6 +17,7 @@
 #define SOMA_LIB_ARENA_PAGES_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,6 +50,7 @@ struct soma__pages {
 	size_t slots;               /* a power of two */
 	struct soma__chunk *table;  /* open addressing; `first` until it is outgrown */
 	struct soma__chunk first[SOMA__PAGES_INLINE];
+	_Atomic(const char *) turned; /* not under the mutex; see soma__pages_turned() */
 };
 
 /* False without memory for a mutex. */
@@ -73,6 +75,13 @@ void soma__pages_decommit(struct soma__pages *pages, void *address, size_t size)
  * metadata.
  */
 void soma__pages_drop_zeros(struct soma__pages *pages);
+
+/*
+ * What it is on, once, after the small stage has ended: "explicit huge", "transparent
+ * huge" or "plain"; NULL else.  Whoever logs it does so outside of jemalloc, whose
+ * locks are held while ranges are mapped and committed.
+ */
+const char *soma__pages_turned(struct soma__pages *pages);
 
 /* The address lies in a range.  The caller holds the mutex. */
 bool soma__pages_owns(const struct soma__pages *pages, uintptr_t address);

@@ -6,11 +6,13 @@
  */
 #include "lib/arena/pages.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/error.h"
+#include "lib/base/log.h"
 
 struct sums {
 	uint64_t resident; /* hugetlb pages are not in it */
@@ -74,11 +76,15 @@ soma__pages_info(struct soma__pages *pages, struct soma_memory_info *info)
 
 	pthread_mutex_lock(&pages->mutex);
 	bool good = read_smaps(pages, &sums);
+	int reason = errno;
 	uint64_t table = pages->table == pages->first ? 0 : pages->slots * sizeof *pages->table;
 	uint64_t mapped = pages->mapped + table;
 	pthread_mutex_unlock(&pages->mutex);
-	if (!good)
+	if (!good) {
+		soma__log(SOMA_LOG_WARNING, "/proc/self/smaps cannot be read (%s): the pages of records are not known",
+			  strerror(reason));
 		return soma__fail(IO, "/proc/self/smaps cannot be read");
+	}
 	*info = (struct soma_memory_info){
 		.mapped = mapped,
 		.resident = sums.resident + sums.explicit_huge + table,
