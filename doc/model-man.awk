@@ -107,7 +107,7 @@ in_head { line = comment_text($0); if (NR > 3) print_text(line); next }
 /^$/ { flush_entry(); next }
 
 # The macro that makes the getters, and its clean-up, say nothing to a reader.
-/^#define X\(/ || /^#undef X/ || /^SOMA_MODEL_COUNTER_MAP/ { next }
+/^#define SOMA__X\(/ || /^#undef SOMA__X/ || /^SOMA_MODEL_COUNTER_MAP/ { next }
 /^#define SOMA_MODEL_COUNTER_MAP/ { is_counters = 1; next }
 
 in_comment {

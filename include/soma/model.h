@@ -305,14 +305,14 @@ enum soma_status soma_model_release_segment(struct soma_model *model, uint64_t a
 	X(wait_count)         /* waits the policy inserted */
 
 struct soma_model_stats {
-#define X(name) uint64_t name;
-	SOMA_MODEL_COUNTER_MAP(X)
-#undef X
+#define SOMA__X(name) uint64_t name;
+	SOMA_MODEL_COUNTER_MAP(SOMA__X)
+#undef SOMA__X
 };
 
-#define X(name) uint64_t soma_model_##name(const struct soma_model *model);
-SOMA_MODEL_COUNTER_MAP(X)
-#undef X
+#define SOMA__X(name) uint64_t soma_model_##name(const struct soma_model *model);
+SOMA_MODEL_COUNTER_MAP(SOMA__X)
+#undef SOMA__X
 
 /* All at once; never fails.  `size` is sizeof *stats as the caller knows it: fields may be
  * added at the end. */

@@ -38,9 +38,9 @@ extern "C" {
 	X(IO, 13, "input or output error")
 
 enum soma_status {
-#define X(name, value, text) SOMA_STATUS_##name = value,
-	SOMA_STATUS_MAP(X)
-#undef X
+#define SOMA__X(name, value, text) SOMA_STATUS_##name = value,
+	SOMA_STATUS_MAP(SOMA__X)
+#undef SOMA__X
 };
 
 /* "OUT_OF_BUDGET" and "out of budget".  A value that is no status gives

@@ -4,6 +4,9 @@
  * the tree.  It is also compiled as C++.  Exit status 0 when everything is as the
  * headers say.
  */
+/* A name that programs use too: the headers leave it alone. */
+#define X 17
+
 #include <soma/soma.h>
 
 #include <stdio.h>
@@ -62,6 +65,7 @@ main(void)
 	struct soma_memory_info info;
 	struct soma_model *model;
 
+	EXPECT(X == 17);
 	soma_log_set_sink(hear, NULL, SOMA_LOG_WARNING);
 	EXPECT(strcmp(soma_version(), SOMA_VERSION_STRING) == 0);
 	memset(&limits, 0, sizeof limits);
