@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The two rows of the table: each function of an engine calls the function of the
- * same name.  WRAP(prefix)       defines them all.
+ * same name.  WRAP(prefix) defines them all.
  */
 #include "tests/engine.h"
 
