@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # soma_model(3) from the comments of include/soma/model.h: make update-man.
+# `date` is the page's.
 #
 # A section comment becomes a heading, a blank line separates entries; an entry is
 # its declaration as it stands in the header, then its comment as text.
@@ -80,7 +81,7 @@ function flush_entry(i) {
 BEGIN {
 	print ".\\\" SPDX-License-Identifier: Apache-2.0"
 	print ".\\\" Made from include/soma/model.h by doc/model-man.awk: make update-man"
-	print ".Dd November 29, 2026\n.Dt SOMA_MODEL 3\n.Os\n.Sh NAME\n.Nm soma_model"
+	print ".Dd " date "\n.Dt SOMA_MODEL 3\n.Os\n.Sh NAME\n.Nm soma_model"
 	print ".Nd an exact account of a stream-ordered memory pool"
 	print ".Sh LIBRARY\nStream-ordered memory allocator (libsoma, -lsoma)"
 	print ".Sh SYNOPSIS\n.In soma/model.h\n.Sh DESCRIPTION"

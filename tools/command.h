@@ -36,6 +36,12 @@ struct option_row {
 	const char *help; /* one paragraph */
 };
 
+/* A variable of the environment that is read. */
+struct variable_row {
+	const char *name; /* NULL ends a table */
+	const char *help;
+};
+
 struct command {
 	const char *name;
 	const char *summary;           /* one line */
@@ -52,6 +58,7 @@ extern const struct command commands[];
 extern const char *const soma_summary;
 extern const struct option_row global_options[];
 extern const char *const exit_paragraphs[];
+extern const struct variable_row environment_rows[];
 
 const struct command *command_find(const char *name);
 

@@ -24,6 +24,12 @@ const struct option_row global_options[] = {
 	{ .name = NULL },
 };
 
+const struct variable_row environment_rows[] = {
+	{ "TMPDIR", "Where the temporary file is made that keeps a trace which can be read only once, such as one "
+		    "from a pipe. It has no name and is gone with the command. The default is /tmp." },
+	{ .name = NULL },
+};
+
 const char *const exit_paragraphs[] = {
 	"0: the answer is fine.",
 	"1: the answer is bad news: out of memory under the given capacity, recorded addresses that were not "

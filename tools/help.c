@@ -2,16 +2,17 @@
 /*
  * `soma help`: the tables of commands.c as text, and as the man page.
  */
+#include "config.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <soma/version.h>
 
 #include "tools/command.h"
 
 #define WIDTH 79
 #define HELP_COLUMN 30
+#define NAME_COLUMN 14
 
 const char *const help_paragraphs[] = {
 	"Prints what soma does, or what one subcommand does with all its options.",
@@ -72,11 +73,16 @@ help_print_all(void)
 	       "soma: %s\n\nSubcommands:\n",
 	       soma_summary);
 	for (const struct command *command = commands; command->name != NULL; command++)
-		printf("  %-12s%s\n", command->name, command->summary);
+		printf("  %-*s%s\n", NAME_COLUMN - 2, command->name, command->summary);
 	printf("\nOptions:\n");
 	for (const struct option_row *row = global_options; row->name != NULL; row++)
 		print_option(row);
-	printf("\n'soma help SUBCOMMAND' shows its options.\n\nExit status:\n");
+	printf("\n'soma help SUBCOMMAND' shows its options.\n\nEnvironment:\n");
+	for (const struct variable_row *row = environment_rows; row->name != NULL; row++) {
+		printf("  %-*s", NAME_COLUMN - 2, row->name);
+		print_wrapped(row->help, NAME_COLUMN, NAME_COLUMN);
+	}
+	printf("\nExit status:\n");
 	for (size_t i = 0; exit_paragraphs[i] != NULL; i++) {
 		printf("  %.1s  ", exit_paragraphs[i]);
 		print_wrapped(exit_paragraphs[i] + 3, 5, 5);
@@ -186,6 +192,17 @@ mdoc_command(const struct command *command)
 }
 
 static void
+mdoc_environment(void)
+{
+	printf(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n");
+	for (const struct variable_row *row = environment_rows; row->name != NULL; row++) {
+		printf(".It Ev %s\n", row->name);
+		mdoc_text(row->help);
+	}
+	printf(".El\n");
+}
+
+static void
 mdoc_exit_status(void)
 {
 	printf(".Sh EXIT STATUS\n.Bl -tag -width Ds\n");
@@ -203,12 +220,12 @@ help_print_mdoc(void)
 {
 	printf(".\\\" SPDX-License-Identifier: Apache-2.0\n"
 	       ".\\\" Printed by the command itself from its tables: make update-man\n"
-	       ".Dd November 29, 2026\n.Dt SOMA 1\n.Os soma %s\n"
+	       ".Dd " SOMA_DATE "\n.Dt SOMA 1\n.Os\n"
 	       ".Sh NAME\n.Nm soma\n.Nd %s\n"
 	       ".Sh SYNOPSIS\n.Nm\n.Ar subcommand\n.Op Ar option ...\n.Op Ar argument ...\n"
 	       ".Nm\n.Fl \\-help | \\-version\n.Sh DESCRIPTION\n.Nm\nhas these subcommands:\n"
 	       ".Bl -tag -width replay\n",
-	       soma_version(), soma_summary);
+	       soma_summary);
 	for (const struct command *command = commands; command->name != NULL; command++) {
 		printf(".It Cm %s\n", command->name);
 		mdoc_text(command->summary);
@@ -216,8 +233,9 @@ help_print_mdoc(void)
 	printf(".El\n.Pp\nEvery subcommand takes\n.Fl \\-help .\n.Sh SUBCOMMANDS\n");
 	for (const struct command *command = commands; command->name != NULL; command++)
 		mdoc_command(command);
+	mdoc_environment();
 	mdoc_exit_status();
-	printf(".Sh SEE ALSO\n.Xr soma_model 3\n");
+	printf(".Sh SEE ALSO\n.Xr soma_model 3 ,\n.Xr soma-trace 5\n");
 }
 
 /* ---- soma help ----------------------------------------------------------- */

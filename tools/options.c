@@ -145,7 +145,8 @@ set_number(const struct command *command, const struct option_row *row, const ch
 
 	errno = 0;
 	number = strtol(text, &end, 10);
-	if (end == text || *end != '\0' || errno != 0 || number < 0 || number > INT32_MAX)
+	/* strtol takes blanks and signs before the digits, too. */
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number > INT32_MAX)
 		return bad_value(command, row, text, "a number");
 	*value = (int32_t)number;
 	return -1;

@@ -35,7 +35,7 @@ const char *const replay_paragraphs[] = {
 	"peak of live bytes and of reserved bytes, where the difference goes at that moment, who holds the "
 	"bytes, and whether it fits in a capacity.",
 	"The trace may be a PyTorch memory snapshot (pickle), an RMM log (CSV) or soma's own format (CSV), "
-	"gzipped or not; which one it is, is found by its content. A PyTorch snapshot that begins in mid-run "
+	"gzipped or not; which one it is, is found by its content. The name - stands for standard input. A PyTorch snapshot that begins in mid-run "
 	"is rewound: what was there before is rebuilt from what was there at the end.",
 	"Where the trace records addresses and the policy is the recorded allocator's, every address is "
 	"compared with the model's. The memory of one device is replayed.",
@@ -58,7 +58,7 @@ const struct option_row replay_options[] = {
 	{ "complete", 'k', OPTION_CHOICE, FIELD(complete), "free|sync|never", replay_complete_names,
 	  "When a stream has executed a free, which a trace does not say. free (the default): as soon as the "
 	  "trace has completed it; sync: at the synchronisations that the trace records; never: not at "
-	  "all." },
+	  "all, which does for up to a million deferred frees." },
 	{ "device", 'd', OPTION_NUMBER, FIELD(device), "N", NULL,
 	  "The device to replay. The default is the one with the most allocations." },
 	{ "json", 'j', OPTION_FLAG, FIELD(json), NULL, NULL,
