@@ -36,6 +36,21 @@ AS_IF([test -n "$SOMA_INSTRUMENT"], [
      AC_MSG_ERROR([$CC cannot link with $SOMA_INSTRUMENT (config.log says why)])])
   CFLAGS=$soma_save_cflags
 ])
+
+# Debug information without the place of the build: paths are from the source tree on.
+# gcov needs them as they are.
+SOMA_PREFIX_MAP=
+AS_IF([test "x$enable_coverage" != xyes], [
+  AC_MSG_CHECKING([whether $CC takes -ffile-prefix-map])
+  soma_save_cflags=$CFLAGS
+  CFLAGS="$CFLAGS -Werror -ffile-prefix-map=/soma=."
+  AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
+    [AC_MSG_RESULT([yes])
+     SOMA_PREFIX_MAP='-ffile-prefix-map=$(abs_top_builddir)=. -ffile-prefix-map=$(abs_top_srcdir)=.'],
+    [AC_MSG_RESULT([no])])
+  CFLAGS=$soma_save_cflags
+])
+
 AC_CHECK_PROGS([GCOVR], [gcovr])
 AC_CHECK_PROGS([NM], [nm])
 AM_CONDITIONAL([SOMA_WITH_SANITIZERS], [test "x$enable_sanitizers" != xno])
@@ -43,5 +58,6 @@ AM_CONDITIONAL([SOMA_WITH_COVERAGE], [test "x$enable_coverage" = xyes])
 
 AC_SUBST([SOMA_SANITIZERS], [$enable_sanitizers])
 AC_SUBST([SOMA_CFLAGS])
+AC_SUBST([SOMA_PREFIX_MAP])
 AC_SUBST([SOMA_INSTRUMENT])
 ])

@@ -19,6 +19,13 @@ AS_IF([test "x$with_jemalloc" = xauto], [
   done
 ])
 
+# Absolute: make distcheck passes it on to a configure that runs elsewhere.
+AS_IF([test "x$SOMA_JEMALLOC_FROM" != xsystem], [
+  soma_dir=`cd "$SOMA_JEMALLOC_FROM" 2>/dev/null && pwd` ||
+    AC_MSG_ERROR([--with-jemalloc=$SOMA_JEMALLOC_FROM: there is no such folder])
+  SOMA_JEMALLOC_FROM=$soma_dir
+])
+
 # Whether it may read the environment and run before it is used.
 soma_jemalloc_quiet=no
 AS_IF([test "x$SOMA_JEMALLOC_FROM" = xsystem], [
