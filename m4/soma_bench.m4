@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # SOMA_BENCH: the peers of `make bench` that this machine can build.  One that is
 # missing leaves its lines out of the table; nothing else needs them.
 AC_DEFUN([SOMA_BENCH], [

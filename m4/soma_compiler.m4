@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # SOMA_COMPILER: the language, the warnings, sanitizers and coverage.
 AC_DEFUN([SOMA_COMPILER], [
 AC_ARG_ENABLE([sanitizers],

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # SOMA_JEMALLOC: where the allocator of soma's own records comes from.
 #
 # A private build (PREFIX) leaves the process's malloc alone and can be loaded by

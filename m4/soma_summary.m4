@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # SOMA_SUMMARY: what was decided, at the end of configure.
 AC_DEFUN([SOMA_SUMMARY], [
 AC_MSG_NOTICE([

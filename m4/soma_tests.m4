@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # SOMA_TESTS: Check for the unit tests.
 AC_DEFUN([SOMA_TESTS], [
 PKG_CHECK_MODULES([CHECK], [check >= 0.10], [soma_check=yes], [soma_check=no])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # SOMA_TOOLS: what the command needs: zlib, jansson, cairo.
 AC_DEFUN([SOMA_TOOLS], [
 PKG_CHECK_MODULES([ZLIB], [zlib])
