@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/nearest.h"
+
 enum exit_status {
 	EXIT_FINE = 0,
 	EXIT_BAD_NEWS = 1, /* the question was answered, and the answer is bad */
@@ -77,8 +79,7 @@ int usage_error(const struct command *command, const char *format, ...) __attrib
 
 /* The nearest of the names (a NULL-ended list of them by index), or NULL when
  * nothing is near. */
-const char *nearest_name(const char *text, const char *(*name_at)(const void *names, size_t index),
-			 const void *names);
+const char *nearest_name(const char *text, soma__name_list *name_at, const void *names);
 
 void help_print_all(void);
 void help_print_command(const struct command *command);

@@ -2,6 +2,7 @@
 /* Edit distance with swaps of neighbours, by the usual table, three rows of it. */
 #include "lib/base/nearest.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define LENGTH_MAX 47
@@ -34,4 +35,21 @@ soma__name_distance(const char *a, size_t length, const char *b)
 		}
 	}
 	return row[n];
+}
+
+const char *
+soma__name_nearest(const char *text, size_t length, soma__name_list *name_at, const void *names, size_t limit)
+{
+	const char *name, *best = NULL;
+
+	for (size_t i = 0; (name = name_at(names, i)) != NULL; i++) {
+		bool begins = length >= 2 && strncmp(text, name, length) == 0;
+		size_t distance = begins ? 1 : soma__name_distance(text, length, name);
+
+		if (distance < limit) {
+			best = name;
+			limit = distance;
+		}
+	}
+	return best;
 }

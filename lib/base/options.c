@@ -55,19 +55,9 @@ find_option(const struct soma__option *table, const struct item *item)
 }
 
 static const char *
-nearest_option(const struct soma__option *table, const struct item *item)
+option_name_at(const void *table, size_t index)
 {
-	const char *best = NULL;
-	size_t best_distance = SIZE_MAX;
-
-	for (const struct soma__option *option = table; option->name != NULL; option++) {
-		size_t distance = soma__name_distance(item->key, item->key_length, option->name);
-		if (distance < best_distance) {
-			best = option->name;
-			best_distance = distance;
-		}
-	}
-	return best;
+	return ((const struct soma__option *)table)[index].name;
 }
 
 /* What is recorded about the value, with the place put before it. */
@@ -135,7 +125,8 @@ parse_item(const struct soma__option *table, const struct item *item, void *conf
 		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
 					"%s, character %zu: a key=value was expected here", item->source, place);
 	if (option == NULL) {
-		const char *nearest = nearest_option(table, item);
+		const char *nearest =
+			soma__name_nearest(item->key, item->key_length, option_name_at, table, SIZE_MAX);
 		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
 					"%s, character %zu: there is no option \"%.*s\"; the nearest is \"%s\"",
 					item->source, place, shown, item->key, nearest == NULL ? "" : nearest);
