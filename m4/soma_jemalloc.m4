@@ -57,6 +57,13 @@ AS_IF([test "x$SOMA_JEMALLOC_FROM" = xsystem], [
 AS_IF([test "x$SOMA_JEMALLOC_FROM" = xsystem], [SOMA_JEMALLOC_KIND=system],
   [test "x$soma_jemalloc_quiet" = xyes], [SOMA_JEMALLOC_KIND=quiet],
   [SOMA_JEMALLOC_KIND=private])
+AC_MSG_CHECKING([jemalloc's version])
+soma_jemalloc_version=`printf '%s\n' '#include <jemalloc/jemalloc.h>' 'soma_version JEMALLOC_VERSION' |
+  $CC -E -P $CPPFLAGS $JEMALLOC_CFLAGS - 2>/dev/null | tr '\n' ' ' |
+  sed -n 's/.*soma_version *"\([[^"-]]*\).*/\1/p'`
+AS_IF([test -n "$soma_jemalloc_version"], [], [soma_jemalloc_version=unknown])
+AC_MSG_RESULT([$soma_jemalloc_version])
+AC_DEFINE_UNQUOTED([SOMA_JEMALLOC_VERSION], ["$soma_jemalloc_version"], [The version of jemalloc that soma was built with.])
 AM_CONDITIONAL([SOMA_JEMALLOC_PRIVATE], [test "x$SOMA_JEMALLOC_FROM" != xsystem])
 AC_SUBST([SOMA_JEMALLOC_FROM])
 AC_SUBST([SOMA_JEMALLOC_KIND])

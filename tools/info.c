@@ -222,10 +222,13 @@ print_records(const struct info *info)
 static void
 print_text(const struct info *info)
 {
+	char text[64];
+
 	printf("soma %s\n", soma_version());
 	line("compiler", compiler_text());
 	line("sanitizers", sanitizers_text());
-	line("jemalloc", jemalloc_text());
+	snprintf(text, sizeof text, "%s, %s", SOMA_JEMALLOC_VERSION, jemalloc_text());
+	line("jemalloc", text);
 	print_machine(&info->machine);
 	print_records(info);
 	print_policies();
@@ -236,8 +239,9 @@ print_json(const struct info *info)
 {
 	const struct machine_huge_pages *machine = &info->machine;
 	const struct soma_memory_info *records = &info->records;
-	json_t *build = json_pack("{s:s, s:s, s:s}", "compiler", compiler_text(), "sanitizers",
-				  sanitizers_text(), "jemalloc", jemalloc_text());
+	json_t *build = json_pack("{s:s, s:s, s:s, s:s}", "compiler", compiler_text(), "sanitizers",
+				  sanitizers_text(), "jemalloc", jemalloc_text(), "jemalloc_version",
+				  SOMA_JEMALLOC_VERSION);
 	json_t *pages = json_pack("{s:s, s:s, s:I, s:I, s:I}", "transparent", machine->transparent, "defrag",
 				  machine->defrag, "explicit_total", (json_int_t)machine->explicit_total,
 				  "explicit_free", (json_int_t)machine->explicit_free, "explicit_size",
