@@ -2,8 +2,9 @@
 /*
  * Who holds a block: of the frames that made it, the innermost one that says something
  * to a person.  That is the first line of Python outside of torch; without one, the
- * first line of Python; without one, the first function that is neither the allocator's
- * nor the unwinder's.
+ * first line of Python; without one, the first function that is not torch's own, nor
+ * how a thread begins.  A thread that computes gradients has none of these: there it is
+ * the node of the graph that runs, or else the outermost operator.
  *
  * A frame is understood once, a list of frames once: lists share frames and entries
  * share lists, so the cost stays in proportion to the file.
@@ -17,7 +18,9 @@
 /* Better ones are greater. */
 enum frame_class {
 	FRAME_UNKNOWN,   /* nothing to show */
-	FRAME_MACHINERY, /* named, but the allocator's own */
+	FRAME_MACHINERY, /* named, but the allocator's own, or how threads begin */
+	FRAME_OPERATOR,  /* the last one of these is meant, which called the others */
+	FRAME_NODE,      /* of the graph of gradients */
 	FRAME_NATIVE,
 	FRAME_TORCH, /* Python inside of torch */
 	FRAME_USER,
@@ -74,6 +77,33 @@ is_machinery(const char *name)
 	return false;
 }
 
+/* The names between a thread's own function and its beginning, also wrong ones: the
+ * unwinder takes the nearest symbol that a stripped library exports. */
+static bool
+begins_thread(const char *name)
+{
+	static const char *const names[] = {
+		"clone",  "__clone",  "clone3",	     "__clone3",	    "start_thread",
+		"_start", "_dl_start", "__libc_start_main", "__libc_start_call_main", "execute_native_thread_routine",
+		"pthread_condattr_setpshared",
+	};
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+static enum frame_class
+classify_machinery(const char *name)
+{
+	static const char node[] = "torch::autograd::generated::", operator[] = "at::_ops::";
+
+	if (strncmp(name, node, sizeof node - 1) == 0 && strstr(name, "::apply(") != NULL)
+		return FRAME_NODE;
+	return strncmp(name, operator, sizeof operator - 1) == 0 ? FRAME_OPERATOR : FRAME_MACHINERY;
+}
+
 static enum frame_class
 classify(const char *name, const char *file)
 {
@@ -83,7 +113,9 @@ classify(const char *name, const char *file)
 		return inside_torch(file) ? FRAME_TORCH : FRAME_USER;
 	if (file[0] == '<') /* Python code that is in no file */
 		return FRAME_NATIVE;
-	return is_machinery(name) ? FRAME_MACHINERY : FRAME_NATIVE;
+	if (begins_thread(name))
+		return FRAME_MACHINERY;
+	return is_machinery(name) ? classify_machinery(name) : FRAME_NATIVE;
 }
 
 static uint32_t
@@ -151,6 +183,8 @@ name_frame(struct snapshot_reader *sr, const struct pickle_object *frame, trace_
 
 	snprintf(name, sizeof name, "%s", snapshot_text(sr, frame->word[1]));
 	snprintf(file, sizeof file, "%s", base_name(snapshot_text(sr, frame->word[2])));
+	if (frame->word[0] == FRAME_NODE || frame->word[0] == FRAME_OPERATOR)
+		name[strcspn(name, "(")] = '\0'; /* the parameters tell them apart from nothing */
 	cut(name, SHOWN_NAME);
 	cut(file, SHOWN_FILE);
 	if (frame->word[3] != 0)
@@ -165,7 +199,16 @@ name_frame(struct snapshot_reader *sr, const struct pickle_object *frame, trace_
 	return false;
 }
 
-/* The best frame of a list, the first of its class. */
+static bool
+is_better(const struct pickle_object *frame, const struct pickle_object *best)
+{
+	if (best == NULL)
+		return frame->word[0] > FRAME_UNKNOWN;
+	return frame->word[0] > best->word[0] ||
+	       (frame->word[0] == FRAME_OPERATOR && best->word[0] == FRAME_OPERATOR);
+}
+
+/* The best frame of a list, the first of its class (but see FRAME_OPERATOR). */
 static bool
 choose_frame(struct snapshot_reader *sr, const struct snapshot_fields *fields,
 	     const struct pickle_object *list, const struct pickle_object **best)
@@ -178,7 +221,7 @@ choose_frame(struct snapshot_reader *sr, const struct snapshot_fields *fields,
 			return snapshot_refuse(sr, fields, "frame %u is not a dict of its own", i);
 		if (!known && !digest_frame(sr, fields, value))
 			return false;
-		if (value->object->word[0] > (*best != NULL ? (*best)->word[0] : FRAME_UNKNOWN))
+		if (is_better(value->object, *best))
 			*best = value->object;
 		if (*best != NULL && (*best)->word[0] == FRAME_USER)
 			break;
