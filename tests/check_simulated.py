@@ -46,8 +46,9 @@ def rounded_up(size, step):
 
 
 class Allocator:
-    def __init__(self, random):
+    def __init__(self, random, newer):
         self.random = random
+        self.newer = newer
         self.segments = {}
         self.live = {}
         self.pending = []
@@ -55,9 +56,12 @@ class Allocator:
         self.end = 0x7F0000000000
         self.returned = []
 
-    def record(self, action, address, size, stream):
-        self.history.append({"action": action, "addr": address, "size": size, "stream": stream,
-                             "frames": [], "time_us": len(self.history)})
+    def record(self, action, address, size, segment):
+        entry = {"action": action, "addr": address, "size": size, "stream": segment["stream"],
+                 "frames": [], "time_us": len(self.history)}
+        if self.newer:
+            entry["pool_id"] = segment["segment_pool_id"]
+        self.history.append(entry)
 
     def address_for(self, size):
         for entry in self.returned:
@@ -80,7 +84,7 @@ class Allocator:
                    "is_expandable": False, "frames": [], "allocated_size": 0, "active_size": 0,
                    "requested_size": 0, "blocks": [block]}
         self.segments[address] = segment
-        self.record("segment_alloc", address, total, stream)
+        self.record("segment_alloc", address, total, segment)
         return segment, block
 
     def best_fit(self, size, stream, kind, pool):
@@ -103,11 +107,11 @@ class Allocator:
         block["state"] = "active_allocated"
         block["requested_size"] = requested
         self.live[block["address"]] = (segment, block)
-        self.record("alloc", block["address"], requested, stream)
+        self.record("alloc", block["address"], requested, segment)
 
     def free(self, address, deferred):
         segment, block = self.live.pop(address)
-        self.record("free_requested", address, block["requested_size"], segment["stream"])
+        self.record("free_requested", address, block["requested_size"], segment)
         if deferred:
             block["state"] = "active_pending_free"
             self.pending.append((segment, block))
@@ -115,7 +119,7 @@ class Allocator:
             self.complete(segment, block)
 
     def complete(self, segment, block):
-        self.record("free_completed", block["address"], block["requested_size"], segment["stream"])
+        self.record("free_completed", block["address"], block["requested_size"], segment)
         block["state"] = "inactive"
         blocks = segment["blocks"]
         at = blocks.index(block)
@@ -127,7 +131,7 @@ class Allocator:
     def release_idle(self):
         for address, segment in list(self.segments.items()):
             if len(segment["blocks"]) == 1 and segment["blocks"][0]["state"] == "inactive":
-                self.record("segment_free", address, segment["total_size"], segment["stream"])
+                self.record("segment_free", address, segment["total_size"], segment)
                 self.returned.append((address, segment["total_size"]))
                 del self.segments[address]
 
@@ -141,11 +145,13 @@ def any_size(random):
                           1 + random.below(60 * MIB)])
 
 
-def simulate(seed):
+def simulate(seed, newer):
+    """Newer recordings say in every entry whose memory it is: then pools may be gone at
+    the end."""
     random = Random(seed)
-    allocator = Allocator(random)
-    private = random.chance(300)
-    release = 0 if private else random.choice([0, 10, 3])
+    allocator = Allocator(random, newer)
+    private = random.chance(700 if newer else 300)
+    release = 0 if private and not newer else random.choice([0, 10, 3])
     pools = [(0, 0), (0, 1), (0, 2)] if private else [(0, 0)]
     for _ in range(random.choice([100, 600, 1500])):
         if random.chance(release):
@@ -160,15 +166,16 @@ def simulate(seed):
     return allocator.snapshot(random.choice([0, 0, length // 3, length // 2, length - 5]))
 
 
-def replay(soma, seed, path):
+def replay(soma, seed, newer, path):
     with open(path, "wb") as file:
-        pickle.dump(simulate(seed), file, 4)
+        pickle.dump(simulate(seed, newer), file, 4)
     done = subprocess.run([soma, "replay", "--json", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           universal_newlines=True)
     result = json.loads(done.stdout) if done.stdout else {}
     if done.returncode == 0 and result["counts"]["unknown_frees"] == 0:
         return True
-    print("seed %d: exit status %d, parity %s %s" % (seed, done.returncode, result.get("parity"), done.stderr))
+    print("%sseed %d: exit status %d, parity %s %s" % ("newer, " if newer else "", seed, done.returncode,
+                                                       result.get("parity"), done.stderr))
     return False
 
 
@@ -177,10 +184,11 @@ def main():
     handle, path = tempfile.mkstemp(suffix=".pickle", dir=".")
     os.close(handle)
     try:
-        failed = sum(not replay(sys.argv[1], seed, path) for seed in range(first, last))
+        failed = sum(not replay(sys.argv[1], seed, newer, path)
+                     for seed in range(first, last) for newer in (False, True))
     finally:
         os.unlink(path)
-    print("%d recordings, %d differ" % (last - first, failed))
+    print("%d recordings, %d differ" % (2 * (last - first), failed))
     return 1 if failed else 0
 
 

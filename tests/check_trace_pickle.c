@@ -161,6 +161,78 @@ START_TEST(an_event_carries_what_its_entry_said)
 }
 END_TEST
 
+/* An alloc with a "pool_id" of what `put` makes. */
+static void
+entry_of_pool(struct pickler *p, void (*put)(struct pickler *p, uint32_t *slot), uint32_t *slot)
+{
+	make_container(p, '}');
+	make_op(p, '(');
+	make_text_pair(p, "action", "alloc");
+	make_pair(p, "addr", 0x1000);
+	make_pair(p, "size", 512);
+	make_pair(p, "stream", 0);
+	make_string(p, "pool_id");
+	put(p, slot);
+	make_op(p, 'u');
+}
+
+static void
+put_pair(struct pickler *p, uint32_t *slot)
+{
+	make_integer(p, 0);
+	make_integer(p, (uint64_t)1 << 40);
+	*slot = make_container(p, (char)0x86);
+}
+
+static void
+put_same_pair(struct pickler *p, uint32_t *slot)
+{
+	make_get(p, *slot);
+}
+
+static void
+put_none(struct pickler *p, uint32_t *slot)
+{
+	(void)slot;
+	make_op(p, 'N');
+}
+
+static void
+put_number(struct pickler *p, uint32_t *slot)
+{
+	(void)slot;
+	make_integer(p, 3);
+}
+
+START_TEST(an_entry_says_whose_memory_it_is)
+{
+	struct pickler p;
+	struct bytes bytes;
+	struct events events;
+	uint32_t slot = 0;
+
+	make_begin_trace(&p);
+	entry_of_pool(&p, put_pair, &slot);
+	entry_of_pool(&p, put_none, &slot);
+	entry_of_pool(&p, put_same_pair, &slot);
+	make_entry(&p, "alloc", 0x4000, 512, 0, 1);
+	bytes = make_end_trace(&p);
+	events = events_of(&bytes);
+	ck_assert_msg(events.result == TRACE_END, "%s", events.error.text);
+	ck_assert_uint_eq(events.count, 4);
+	for (size_t i = 0; i < 4; i++) {
+		ck_assert_int_eq(events.event[i].has_pool, i % 2 == 0);
+		ck_assert_uint_eq(events.event[i].pool[0], 0);
+		ck_assert_uint_eq(events.event[i].pool[1], i % 2 == 0 ? (uint64_t)1 << 40 : 0);
+	}
+	events_free(&events);
+	bytes_free(&bytes);
+	make_begin_trace(&p);
+	entry_of_pool(&p, put_number, &slot);
+	make_refused(make_end_trace(&p), "\"pool_id\" is not a pair of integers");
+}
+END_TEST
+
 START_TEST(a_rewound_reader_gives_the_same_again)
 {
 	for (int shape = 0; shape < SHAPE_COUNT; shape++) {
@@ -431,7 +503,7 @@ END_TEST
 UNIT_MAIN("trace_pickle", every_protocol_and_order_of_keys_gives_the_same_events,
 	  segments_are_known_before_the_first_event, snapshots_without_events_have_none,
 	  legacy_blocks_get_addresses_and_requests_from_history, a_trace_of_one_entry_is_read,
-	  an_event_carries_what_its_entry_said, a_rewound_reader_gives_the_same_again,
+	  an_event_carries_what_its_entry_said, an_entry_says_whose_memory_it_is, a_rewound_reader_gives_the_same_again,
 	  the_holder_is_the_innermost_frame_that_says_something, a_holder_is_kept_short_and_printable,
 	  shared_frame_lists_give_every_entry_its_holder,
 	  opcodes_that_are_not_plain_data_are_refused_by_name_and_place, every_byte_is_an_opcode_or_refused,

@@ -13,7 +13,8 @@
 static enum soma_status
 stream_of_segment(struct run *run, const struct start_segment *segment, uint64_t *stream)
 {
-	size_t group = streams_group(&run->streams, segment->address);
+	size_t group = segment->has_pool ? streams_group_of_pool(&run->streams, segment->private_pool)
+					 : streams_group(&run->streams, segment->address);
 
 	return streams_get(&run->streams, segment->stream, group, stream);
 }

@@ -37,6 +37,8 @@ add_final_segments(struct start *start, const struct survey_device *device,
 					   .size = final->size,
 					   .stream = final->stream,
 					   .pool = final->small ? 0 : 1,
+					   .has_pool = true,
+					   .private_pool = { final->pool[0], final->pool[1] },
 				   });
 	}
 }
@@ -56,6 +58,8 @@ add_freed_segments(struct start *start, const struct survey_device *device, cons
 					   .size = segment->size,
 					   .stream = segment->stream,
 					   .pool = segment->size == policy->pools[0].segment_size ? 0 : 1,
+					   .has_pool = segment->has_pool,
+					   .private_pool = { segment->pool[0], segment->pool[1] },
 				   });
 	}
 }

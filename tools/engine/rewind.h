@@ -18,6 +18,8 @@ struct start_segment {
 	uint64_t size;
 	uint64_t stream;
 	unsigned pool; /* the size pool: a row of the policy */
+	bool has_pool; /* whose memory it is, is known: */
+	uint64_t private_pool[2];
 };
 
 struct start_block {

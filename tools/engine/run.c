@@ -32,6 +32,12 @@ run_fail(struct run *run, uint64_t event, enum soma_status status)
 /* ---- events -------------------------------------------------------------- */
 
 static enum soma_status
+stream_of_event(struct run *run, const struct trace_event *event, uint64_t *stream)
+{
+	return streams_get(&run->streams, event->stream, streams_group_of_event(&run->streams, event), stream);
+}
+
+static enum soma_status
 on_alloc(struct run *run, const struct trace_event *event)
 {
 	struct run_block *block;
@@ -43,7 +49,7 @@ on_alloc(struct run *run, const struct trace_event *event)
 		run->result->counts.ignored++;
 		return SOMA_STATUS_OK;
 	}
-	status = streams_get(&run->streams, event->stream, streams_group(&run->streams, event->ptr), &stream);
+	status = stream_of_event(run, event, &stream);
 	block = table_find(&run->blocks, event->ptr);
 	if (status == SOMA_STATUS_OK && block != NULL) {
 		run->result->counts.overwritten++;
@@ -81,7 +87,7 @@ on_free(struct run *run, const struct trace_event *event)
 		note_unknown_free(run, event);
 		return SOMA_STATUS_OK;
 	}
-	status = streams_get(&run->streams, event->stream, streams_group(&run->streams, event->ptr), &stream);
+	status = stream_of_event(run, event, &stream);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	return event->deferred ? run_free_later(run, event->ptr, stream) : run_free(run, block, stream);
@@ -173,7 +179,7 @@ on_segment_alloc(struct run *run, const struct trace_event *event)
 	if (!run->plan->follow_segments)
 		return SOMA_STATUS_OK;
 	run->result->parity.segments_recorded++;
-	status = streams_get(&run->streams, event->stream, streams_group(&run->streams, event->ptr), &stream);
+	status = stream_of_event(run, event, &stream);
 	if (status == SOMA_STATUS_OK)
 		source_offer(&run->source, stream, event->ptr, event->size);
 	return status;

@@ -34,23 +34,42 @@ is_private(const struct trace_segment *segment, int32_t device)
 	return segment->device == device && (segment->pool[0] != 0 || segment->pool[1] != 0);
 }
 
-/* A pool's group, made at its first segment.  pools[i] is the pool of group i + 1. */
 static size_t
-group_of_pool(struct streams *streams, uint64_t (*pools)[2], const uint64_t pool[2])
+add_group(struct streams *streams, const uint64_t pool[2])
 {
-	for (size_t i = 0; i + 1 < streams->group_count; i++)
-		if (pools[i][0] == pool[0] && pools[i][1] == pool[1])
-			return i + 1;
-	pools[streams->group_count - 1][0] = pool[0];
-	pools[streams->group_count - 1][1] = pool[1];
+	size_t group = streams->group_count;
+
+	streams->groups = xgrow(streams->groups, &streams->group_room, group, sizeof *streams->groups);
+	streams->pools = xgrow(streams->pools, &streams->pool_room, group, sizeof *streams->pools);
+	table_init(&streams->groups[group], sizeof(struct stream_entry));
+	streams->pools[group][0] = pool[0];
+	streams->pools[group][1] = pool[1];
 	return streams->group_count++;
+}
+
+/* The latest first: events of one pool come in runs, and after it was made. */
+size_t
+streams_group_of_pool(struct streams *streams, const uint64_t pool[2])
+{
+	if (pool[0] == 0 && pool[1] == 0)
+		return 0;
+	for (size_t i = streams->group_count; i-- > 1;)
+		if (streams->pools[i][0] == pool[0] && streams->pools[i][1] == pool[1])
+			return i;
+	return add_group(streams, pool);
+}
+
+size_t
+streams_group_of_event(struct streams *streams, const struct trace_event *event)
+{
+	return event->has_pool ? streams_group_of_pool(streams, event->pool)
+			       : streams_group(streams, event->ptr);
 }
 
 static void
 find_private_pools(struct streams *streams, const struct trace_snapshot *snapshot, int32_t device)
 {
 	size_t room = 0;
-	uint64_t(*pools)[2] = xcalloc(snapshot->segment_count, sizeof *pools);
 
 	for (size_t i = 0; i < snapshot->segment_count; i++) {
 		const struct trace_segment *segment = &snapshot->segments[i];
@@ -61,23 +80,20 @@ find_private_pools(struct streams *streams, const struct trace_snapshot *snapsho
 			xgrow(streams->ranges, &room, streams->range_count, sizeof *streams->ranges);
 		streams->ranges[streams->range_count++] =
 			(struct stream_range){ segment->address, segment->size,
-					       group_of_pool(streams, pools, segment->pool) };
+					       streams_group_of_pool(streams, segment->pool) };
 	}
 	if (streams->range_count > 0)
 		qsort(streams->ranges, streams->range_count, sizeof *streams->ranges, by_address);
-	free(pools);
 }
 
 void
 streams_init(struct streams *streams, struct soma_model *model, bool has_legacy, int32_t device,
 	     const struct trace_snapshot *snapshot)
 {
-	*streams = (struct streams){ .model = model, .has_legacy = has_legacy, .group_count = 1 };
+	*streams = (struct streams){ .model = model, .has_legacy = has_legacy };
+	add_group(streams, (const uint64_t[2]){ 0, 0 });
 	if (snapshot != NULL)
 		find_private_pools(streams, snapshot, device);
-	streams->groups = xcalloc(streams->group_count, sizeof *streams->groups);
-	for (size_t i = 0; i < streams->group_count; i++)
-		table_init(&streams->groups[i], sizeof(struct stream_entry));
 	table_init(&streams->events, sizeof(struct event_entry));
 }
 
@@ -87,6 +103,7 @@ streams_fini(struct streams *streams)
 	for (size_t i = 0; i < streams->group_count; i++)
 		table_fini(&streams->groups[i]);
 	free(streams->groups);
+	free(streams->pools);
 	free(streams->ranges);
 	table_fini(&streams->events);
 	*streams = (struct streams){ 0 };

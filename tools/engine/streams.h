@@ -19,7 +19,9 @@ struct streams {
 	struct soma_model *model;
 	bool has_legacy;
 	struct table *groups; /* [0]: memory outside of private pools */
-	size_t group_count;
+	size_t group_count, group_room;
+	uint64_t (*pools)[2]; /* whose memory a group is */
+	size_t pool_room;
 	struct table events;
 	uint64_t seen; /* distinct handles */
 
@@ -36,8 +38,15 @@ void streams_init(struct streams *streams, struct soma_model *model, bool has_le
 		  const struct trace_snapshot *snapshot);
 void streams_fini(struct streams *streams);
 
-/* The group that an address belongs to. */
+/* The group that an address belongs to, by the snapshot's segments. */
 size_t streams_group(const struct streams *streams, uint64_t address);
+
+/* The group of a private pool; of the default pool for {0, 0}. */
+size_t streams_group_of_pool(struct streams *streams, const uint64_t pool[2]);
+
+/* An event's, which may say it itself: so the pools are known whose segments the
+ * snapshot does not have any more. */
+size_t streams_group_of_event(struct streams *streams, const struct trace_event *event);
 
 /* The model's stream, made at its first use. */
 enum soma_status streams_get(struct streams *streams, uint64_t handle, size_t group, uint64_t *stream);

@@ -163,6 +163,8 @@ see_segment(struct survey_device *device, const struct trace_event *event)
 	segment->at_start = event->op == TRACE_SEGMENT_FREE;
 	segment->size = event->size;
 	segment->stream = event->stream;
+	segment->has_pool = event->has_pool;
+	memcpy(segment->pool, event->pool, sizeof segment->pool);
 }
 
 static void

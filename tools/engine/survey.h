@@ -31,6 +31,8 @@ struct survey_segment {
 	bool at_start;
 	uint64_t size;
 	uint64_t stream;
+	bool has_pool; /* its event says whose memory it is */
+	uint64_t pool[2];
 };
 
 struct survey_block {

@@ -132,6 +132,7 @@ snapshot_entry(struct snapshot_reader *sr, struct pickle_value *value, int32_t d
 		return false;
 	action = find_action(sr, &fields);
 	if (action == NULL || !read_numbers(sr, &fields, action, &event) ||
+	    !snapshot_pool(sr, &fields, KEY_POOL_ID, event.pool, &event.has_pool) ||
 	    !snapshot_holder(sr, &fields, fields.at[KEY_FRAMES], &event.holder))
 		return false;
 	event.op = action->op;

@@ -120,25 +120,6 @@ read_blocks(struct snapshot_reader *sr, const struct snapshot_fields *fields, st
 }
 
 static bool
-read_pool(struct snapshot_reader *sr, const struct snapshot_fields *fields, struct trace_segment *segment)
-{
-	const struct pickle_value *pool = fields->at[KEY_SEGMENT_POOL_ID];
-	const struct pickle_value *item;
-
-	if (pool == NULL)
-		return true;
-	if ((!snapshot_plain(pool, PICKLE_TUPLE) && !snapshot_plain(pool, PICKLE_LIST)) ||
-	    pool->object->count != 2)
-		return snapshot_refuse(sr, fields, "\"segment_pool_id\" is not a pair");
-	item = pool->object->item;
-	if (item[0].type != PICKLE_INT || item[1].type != PICKLE_INT)
-		return snapshot_refuse(sr, fields, "\"segment_pool_id\" is not a pair of integers");
-	segment->pool[0] = item[0].number;
-	segment->pool[1] = item[1].number;
-	return true;
-}
-
-static bool
 read_type(struct snapshot_reader *sr, const struct snapshot_fields *fields, struct trace_segment *segment)
 {
 	const struct pickle_value *type = fields->at[KEY_SEGMENT_TYPE];
@@ -161,12 +142,14 @@ read_segment(struct snapshot_reader *sr, const struct snapshot_fields *fields, u
 {
 	const struct pickle_value *blocks = fields->at[KEY_BLOCKS];
 	uint64_t device;
+	bool has_pool;
 
 	if (!snapshot_number(sr, fields, KEY_DEVICE, &zero, &device) ||
 	    !snapshot_number(sr, fields, KEY_ADDRESS, NULL, &segment->address) ||
 	    !snapshot_number(sr, fields, KEY_TOTAL_SIZE, NULL, &segment->size) ||
 	    !snapshot_number(sr, fields, KEY_STREAM, &zero, &segment->stream) ||
-	    !read_type(sr, fields, segment) || !read_pool(sr, fields, segment))
+	    !read_type(sr, fields, segment) ||
+	    !snapshot_pool(sr, fields, KEY_SEGMENT_POOL_ID, segment->pool, &has_pool))
 		return false;
 	if (device > INT32_MAX)
 		return snapshot_refuse(sr, fields, "\"device\" is %" PRIu64 ", too large", device);

@@ -23,6 +23,7 @@
 	X(TOTAL_SIZE, "total_size")           \
 	X(SEGMENT_TYPE, "segment_type")       \
 	X(SEGMENT_POOL_ID, "segment_pool_id") \
+	X(POOL_ID, "pool_id")                 \
 	X(IS_EXPANDABLE, "is_expandable")     \
 	X(BLOCKS, "blocks")                   \
 	X(REQUESTED_SIZE, "requested_size")   \
@@ -73,6 +74,7 @@ enum snapshot_use {
 	USE_TAKEN,    /* a trace entry, segment or block: once only */
 	USE_FRAME,    /* word: class, name, file, line or 0 */
 	USE_HOLDER,   /* a frame list; word[0]: its holder */
+	USE_POOL,     /* an entry's pair of integers; word[0]: both as a name */
 	USE_DEVICE,   /* a device's trace; word[0]: the device, word[1]: entries so far */
 	USE_SEGMENTS, /* the list of segments; word[1]: how many so far */
 };
@@ -127,6 +129,10 @@ const char *snapshot_text(const struct snapshot_reader *sr, uint32_t name);
 /* Who made a block, from its frames (NULL: unknown).  frames.c */
 bool snapshot_holder(struct snapshot_reader *sr, const struct snapshot_fields *fields,
 		     const struct pickle_value *frames, trace_name *holder);
+
+/* The named field as a pair of integers, when it is there.  pools.c */
+bool snapshot_pool(struct snapshot_reader *sr, const struct snapshot_fields *fields, enum snapshot_word key,
+		   uint64_t pool[2], bool *there);
 
 /* Takes one segment in.  segments.c */
 bool snapshot_segment(struct snapshot_reader *sr, struct pickle_value *value, uint64_t number);

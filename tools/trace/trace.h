@@ -61,6 +61,8 @@ struct trace_event {
 	uint64_t generation; /* 0 where unknown */
 	trace_name holder;   /* frame or tag that made it */
 	trace_name detail;
+	bool has_pool;    /* the format says whose memory it is: */
+	uint64_t pool[2]; /* a private pool, or {0, 0}, the default one */
 };
 
 /* What a snapshot says of the end of the trace (PyTorch); empty elsewhere. */
