@@ -11,8 +11,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <soma/log.h>
-
 #include "lib/arena/arena.h"
 #include "tests/unit.h"
 
@@ -161,65 +159,6 @@ START_TEST(a_large_owner_is_on_huge_pages)
 		ck_assert_str_ne(info.page_kind, "plain");
 		ck_assert_uint_ge(info.huge, 320 * 100 * KIB / 2);
 	}
-	soma__arena_destroy(arena);
-}
-END_TEST
-
-struct heard {
-	unsigned count;
-	enum soma_log_level level;
-	char text[200];
-};
-
-static void
-hear(void *context, enum soma_log_level level, const char *text)
-{
-	struct heard *heard = context;
-
-	heard->count++;
-	heard->level = level;
-	snprintf(heard->text, sizeof heard->text, "%s", text);
-}
-
-START_TEST(the_log_says_once_what_pages_a_large_owner_is_on)
-{
-	struct soma__arena *arena = new_arena();
-	struct heard heard = { 0 };
-
-	soma_log_set_sink(hear, &heard, SOMA_LOG_INFO);
-	for (unsigned i = 0; i < 3 * MIB / (100 * KIB); i++)
-		take(arena, 100 * KIB, 0);
-	ck_assert_uint_eq(heard.count, 0);
-	for (unsigned i = 0; i < 40 * MIB / (100 * KIB); i++)
-		take(arena, 100 * KIB, 0);
-	soma_log_set_sink(NULL, NULL, SOMA_LOG_INFO);
-	ck_assert_uint_eq(heard.count, 1);
-	ck_assert_int_eq(heard.level, SOMA_LOG_INFO);
-	ck_assert_ptr_nonnull(strstr(heard.text, "beyond 4 MiB"));
-	ck_assert_ptr_nonnull(strstr(heard.text, " pages"));
-	soma__arena_destroy(arena);
-}
-END_TEST
-
-START_TEST(pages_that_cannot_be_looked_at_are_an_error_and_a_warning)
-{
-	struct soma__arena *arena = new_arena();
-	struct rlimit limit = { 0 };
-	struct heard heard = { 0 };
-	struct soma_memory_info info;
-
-	soma_log_set_sink(hear, &heard, SOMA_LOG_WARNING);
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	limit.rlim_cur = 0;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	enum soma_status status = soma__arena_info(arena, &info);
-	limit.rlim_cur = limit.rlim_max;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	soma_log_set_sink(NULL, NULL, SOMA_LOG_INFO);
-	ck_assert_int_eq(status, SOMA_STATUS_IO);
-	ck_assert_uint_eq(heard.count, 1);
-	ck_assert_int_eq(heard.level, SOMA_LOG_WARNING);
-	ck_assert_ptr_nonnull(strstr(heard.text, "/proc/self/smaps"));
 	soma__arena_destroy(arena);
 }
 END_TEST
@@ -498,8 +437,7 @@ END_TEST
 
 UNIT_MAIN("arena", memory_is_aligned_as_asked, cleared_memory_is_zero_after_reuse, an_empty_arena_is_small,
 	  a_small_owner_stays_on_plain_pages, a_large_owner_is_on_huge_pages,
-	  the_log_says_once_what_pages_a_large_owner_is_on,
-	  pages_that_cannot_be_looked_at_are_an_error_and_a_warning, huge_pages_can_be_switched_off,
+	  huge_pages_can_be_switched_off,
 	  destroying_gives_every_byte_back, freed_memory_goes_back, many_arenas_come_and_go,
 	  the_nth_allocation_fails_once, a_size_that_cannot_be_is_refused,
 #ifndef SOMA_SANITIZERS

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lib/base/log: who gets which message. */
+/* lib/base/log: who gets which message; and what lib/arena has to say. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "lib/arena/arena.h"
 #include "lib/base/log.h"
 #include "tests/unit.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
 
 struct heard {
 	int count;
@@ -127,5 +132,60 @@ START_TEST(a_sink_never_gets_anothers_context)
 }
 END_TEST
 
+/* ---- what is logged ------------------------------------------------------ */
+
+static struct soma__arena *
+new_arena(void)
+{
+	struct soma__arena *arena;
+
+	ck_assert_int_eq(soma__arena_create(&arena), SOMA_STATUS_OK);
+	return arena;
+}
+
+START_TEST(the_log_says_once_what_pages_a_large_owner_is_on)
+{
+	struct soma__arena *arena = new_arena();
+	struct heard heard = { 0 };
+
+	soma_log_set_sink(hear, &heard, SOMA_LOG_INFO);
+	for (unsigned i = 0; i < 3 * MIB / (100 * KIB); i++)
+		ck_assert_ptr_nonnull(soma__arena_alloc(arena, 100 * KIB, 0));
+	ck_assert_uint_eq((unsigned)heard.count, 0);
+	for (unsigned i = 0; i < 40 * MIB / (100 * KIB); i++)
+		ck_assert_ptr_nonnull(soma__arena_alloc(arena, 100 * KIB, 0));
+	soma_log_set_sink(NULL, NULL, SOMA_LOG_INFO);
+	ck_assert_uint_eq((unsigned)heard.count, 1);
+	ck_assert_int_eq(heard.level, SOMA_LOG_INFO);
+	ck_assert_ptr_nonnull(strstr(heard.text, "beyond 4 MiB"));
+	ck_assert_ptr_nonnull(strstr(heard.text, " pages"));
+	soma__arena_destroy(arena);
+}
+END_TEST
+
+START_TEST(pages_that_cannot_be_looked_at_are_an_error_and_a_warning)
+{
+	struct soma__arena *arena = new_arena();
+	struct rlimit limit = { 0 };
+	struct heard heard = { 0 };
+	struct soma_memory_info info;
+
+	soma_log_set_sink(hear, &heard, SOMA_LOG_WARNING);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = 0;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	enum soma_status status = soma__arena_info(arena, &info);
+	limit.rlim_cur = limit.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	soma_log_set_sink(NULL, NULL, SOMA_LOG_INFO);
+	ck_assert_int_eq(status, SOMA_STATUS_IO);
+	ck_assert_uint_eq((unsigned)heard.count, 1);
+	ck_assert_int_eq(heard.level, SOMA_LOG_WARNING);
+	ck_assert_ptr_nonnull(strstr(heard.text, "/proc/self/smaps"));
+	soma__arena_destroy(arena);
+}
+END_TEST
+
 UNIT_MAIN("log", without_a_sink_nothing_is_formatted, a_sink_gets_messages_up_to_its_level,
-	  null_stops_the_messages, a_long_message_is_cut_and_errno_kept, a_sink_never_gets_anothers_context)
+	  null_stops_the_messages, a_long_message_is_cut_and_errno_kept, a_sink_never_gets_anothers_context, the_log_says_once_what_pages_a_large_owner_is_on,
+	  pages_that_cannot_be_looked_at_are_an_error_and_a_warning)
