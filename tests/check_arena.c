@@ -436,8 +436,7 @@ START_TEST(no_thread_is_started)
 END_TEST
 
 UNIT_MAIN("arena", memory_is_aligned_as_asked, cleared_memory_is_zero_after_reuse, an_empty_arena_is_small,
-	  a_small_owner_stays_on_plain_pages, a_large_owner_is_on_huge_pages,
-	  huge_pages_can_be_switched_off,
+	  a_small_owner_stays_on_plain_pages, a_large_owner_is_on_huge_pages, huge_pages_can_be_switched_off,
 	  destroying_gives_every_byte_back, freed_memory_goes_back, many_arenas_come_and_go,
 	  the_nth_allocation_fails_once, a_size_that_cannot_be_is_refused,
 #ifndef SOMA_SANITIZERS

@@ -385,7 +385,8 @@ START_TEST(a_freed_block_serves_the_same_size_again)
 	static const uint64_t sizes[] = { 100, 67072, 100864, 1000000, 12345678, 100000000 };
 
 	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-		struct soma_model_limits limits = { .size = sizeof limits, .policy = soma_policy_preset("cuda") };
+		struct soma_model_limits limits = { .size = sizeof limits,
+						    .policy = soma_policy_preset("cuda") };
 		struct soma_model_alloc a, next, again;
 		struct soma_model *m;
 
@@ -413,7 +414,8 @@ START_TEST(a_block_that_is_just_large_enough_is_found_at_the_maximum)
 	ck_assert_int_eq(soma_model_alloc(m, larger, 0, &a[0]), SOMA_STATUS_OK);
 	ck_assert_int_eq(soma_model_alloc(m, 512, 0, &a[1]), SOMA_STATUS_OK);
 	ck_assert_int_eq(soma_model_alloc(m, smaller - 512, 0, &a[2]), SOMA_STATUS_OK);
-	ck_assert_int_eq(soma_model_alloc(m, 4 * larger - 512 - larger - 130 * 512, 0, &a[3]), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_model_alloc(m, 4 * larger - 512 - larger - 130 * 512, 0, &a[3]),
+			 SOMA_STATUS_OK);
 	ck_assert_int_eq(soma_model_free(m, a[0].ptr, 0), SOMA_STATUS_OK);
 	ck_assert_int_eq(soma_model_free(m, a[2].ptr, 0), SOMA_STATUS_OK);
 	ck_assert_int_eq(soma_model_synchronize(m, 0), SOMA_STATUS_OK);
@@ -424,8 +426,7 @@ START_TEST(a_block_that_is_just_large_enough_is_found_at_the_maximum)
 }
 END_TEST
 
-UNIT_MAIN("behaviours",
-	  behaviour_01_a_stream_reuses_its_own_free_without_synchronising,
+UNIT_MAIN("behaviours", behaviour_01_a_stream_reuses_its_own_free_without_synchronising,
 	  behaviour_02_an_unrelated_stream_grows_with_all_policies_off,
 	  behaviour_03_a_stream_that_waited_for_the_free_reuses_it,
 	  behaviour_04_an_event_from_before_the_free_does_not_prove_it,
@@ -444,6 +445,5 @@ UNIT_MAIN("behaviours",
 	  behaviour_17_a_free_that_was_not_observed_cannot_be_trimmed,
 	  behaviour_18_a_segment_with_one_live_block_is_kept_whole,
 	  behaviour_19_resetting_the_peaks_makes_them_the_current_values,
-	  behaviour_20_current_values_cannot_be_set,
-	  behaviour_21_the_maximum_stops_growth_but_not_reuse,
+	  behaviour_20_current_values_cannot_be_set, behaviour_21_the_maximum_stops_growth_but_not_reuse,
 	  a_freed_block_serves_the_same_size_again, a_block_that_is_just_large_enough_is_found_at_the_maximum)

@@ -26,7 +26,8 @@ static const char *const backends[] = { "auto", "async", "sync", "host", NULL };
 static const struct soma__option table[] = {
 	{ "backend", "auto", "where memory comes from", offsetof(struct conf, backend), soma__option_choice,
 	  backends },
-	{ "budget", "0", "bytes at most; 0: unlimited", offsetof(struct conf, budget), soma__option_size, NULL },
+	{ "budget", "0", "bytes at most; 0: unlimited", offsetof(struct conf, budget), soma__option_size,
+	  NULL },
 	{ "eager", "yes", "reserve at once", offsetof(struct conf, eager), soma__option_bool, NULL },
 	{ "guard.depth", "16", "frames kept", offsetof(struct conf, depth), soma__option_u32, NULL },
 	{ "guard.seed", NULL, "of the sampling", offsetof(struct conf, seed), soma__option_u64, NULL },
@@ -132,8 +133,9 @@ START_TEST(a_bad_value_says_what_was_expected)
 	       "conf, character 17: backend: \"gpu\" is not one of auto, async, sync, host");
 	refuse("guard.depth=4294967296",
 	       "conf, character 13: guard.depth: \"4294967296\" is not a whole number from 0 to 4294967295");
-	refuse("guard.seed=18446744073709551616", "conf, character 12: guard.seed: \"18446744073709551616\" is "
-						  "not a whole number from 0 to 18446744073709551615");
+	refuse("guard.seed=18446744073709551616",
+	       "conf, character 12: guard.seed: \"18446744073709551616\" is "
+	       "not a whole number from 0 to 18446744073709551615");
 	refuse("share=1.01", "conf, character 7: share: \"1.01\" is not a fraction from 0 to 1 (0% to 100%)");
 	refuse("share=x%", "conf, character 7: share: \"x%\" is not a fraction such as 0.9 or 90%");
 	refuse("budget=99999999999999999999",
@@ -145,10 +147,11 @@ END_TEST
 START_TEST(a_refused_value_leaves_its_field)
 {
 	static const char *const bad[] = {
-		"guard.depth=", "guard.depth=-1", "guard.depth=+1", "guard.depth= 1", "guard.depth=0x10",
-		"guard.depth=1 ", "guard.seed=", "guard.seed=1.0", "eager=", "eager=2", "share=", "share=.",
-		"share=1..0", "share=-0", "share=1e-1", "share=nan", "share=%", "share=101%", "backend=",
-		"backend=Host", "budget=", "budget=-1",
+		"guard.depth=",   "guard.depth=-1", "guard.depth=+1", "guard.depth= 1", "guard.depth=0x10",
+		"guard.depth=1 ", "guard.seed=",    "guard.seed=1.0", "eager=",         "eager=2",
+		"share=",         "share=.",        "share=1..0",     "share=-0",       "share=1e-1",
+		"share=nan",      "share=%",        "share=101%",     "backend=",       "backend=Host",
+		"budget=",        "budget=-1",
 	};
 	struct conf before;
 
@@ -227,18 +230,27 @@ START_TEST(distance_counts_edits)
 		const char *a, *b;
 		size_t distance;
 	} rows[] = {
-		{ "", "", 0 },	      { "", "abc", 3 },	    { "abc", "", 3 },	      { "abc", "abc", 0 },
-		{ "abc", "abd", 1 },  { "abc", "ab", 1 },   { "ab", "abc", 1 },	      { "ab", "ba", 1 },
-		{ "ca", "abc", 3 },   { "kitten", "sitting", 3 }, { "budegt", "budget", 1 },
+		{ "", "", 0 },
+		{ "", "abc", 3 },
+		{ "abc", "", 3 },
+		{ "abc", "abc", 0 },
+		{ "abc", "abd", 1 },
+		{ "abc", "ab", 1 },
+		{ "ab", "abc", 1 },
+		{ "ab", "ba", 1 },
+		{ "ca", "abc", 3 },
+		{ "kitten", "sitting", 3 },
+		{ "budegt", "budget", 1 },
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-		ck_assert_uint_eq(soma__name_distance(rows[i].a, strlen(rows[i].a), rows[i].b), rows[i].distance);
+		ck_assert_uint_eq(soma__name_distance(rows[i].a, strlen(rows[i].a), rows[i].b),
+				  rows[i].distance);
 }
 END_TEST
 
 UNIT_MAIN("config", defaults_come_from_the_table, a_string_sets_what_it_names,
 	  an_unknown_key_names_its_place_and_the_nearest, a_malformed_string_says_where,
 	  a_bad_value_says_what_was_expected, a_refused_value_leaves_its_field, a_value_too_long_is_refused,
-	  the_table_prints_every_option, a_default_that_does_not_parse_is_an_error, the_environment_is_soma_conf,
-	  distance_counts_edits)
+	  the_table_prints_every_option, a_default_that_does_not_parse_is_an_error,
+	  the_environment_is_soma_conf, distance_counts_edits)

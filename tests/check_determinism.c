@@ -226,7 +226,8 @@ main(void)
 	int failed;
 
 	tcase_set_timeout(tcase, 0);
-	tcase_add_loop_test(tcase, a_fixed_sequence_gives_the_same_pointers_and_counters_everywhere, 0, RECORDINGS);
+	tcase_add_loop_test(tcase, a_fixed_sequence_gives_the_same_pointers_and_counters_everywhere, 0,
+			    RECORDINGS);
 	tcase_add_loop_test(tcase, the_oracle_comes_to_the_same_digest, 0, RECORDINGS);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);

@@ -41,7 +41,7 @@ END_TEST
 START_TEST(what_is_no_status_is_unknown)
 {
 	ck_assert_str_eq(soma_status_name((enum soma_status)14), "UNKNOWN");
-	ck_assert_str_eq(soma_status_name((enum soma_status)-1), "UNKNOWN");
+	ck_assert_str_eq(soma_status_name((enum soma_status) - 1), "UNKNOWN");
 	ck_assert_str_eq(soma_status_text((enum soma_status)1000), "unknown status");
 }
 END_TEST
@@ -58,8 +58,8 @@ END_TEST
 
 START_TEST(a_text_is_formatted_from_its_arguments)
 {
-	ck_assert_int_eq(soma__fail(INVALID_VALUE, "a %" PRIu64 " b %" PRIx64 " c %" PRId64 " d %" PRIu64, 7, 255,
-				    (uint64_t)-3, UINT64_MAX),
+	ck_assert_int_eq(soma__fail(INVALID_VALUE, "a %" PRIu64 " b %" PRIx64 " c %" PRId64 " d %" PRIu64, 7,
+				    255, (uint64_t)-3, UINT64_MAX),
 			 SOMA_STATUS_INVALID_VALUE);
 	ck_assert_str_eq(soma_error_last()->text, "a 7 b ff c -3 d 18446744073709551615");
 	/* Asking twice gives the same. */
@@ -88,7 +88,8 @@ START_TEST(a_text_made_at_once_is_kept_and_cut)
 
 	memset(longer, 'x', sizeof longer);
 	longer[999] = '\0';
-	ck_assert_int_eq(soma__error_text(SOMA_STATUS_PARSE, "%s: \"%s\" 50%%", "file", "key"), SOMA_STATUS_PARSE);
+	ck_assert_int_eq(soma__error_text(SOMA_STATUS_PARSE, "%s: \"%s\" 50%%", "file", "key"),
+			 SOMA_STATUS_PARSE);
 	ck_assert_str_eq(soma_error_last()->text, "file: \"key\" 50%");
 	soma__error_text(SOMA_STATUS_PARSE, "%s", longer);
 	ck_assert_uint_eq(strlen(soma_error_last()->text), 319);
@@ -113,7 +114,8 @@ START_TEST(quantities_belong_to_the_error_just_recorded)
 	ck_assert_uint_eq(error->generation, 5);
 	soma__fail(IO, "another");
 	error = soma_error_last();
-	ck_assert_uint_eq(error->requested | error->current | error->remaining | error->limit | error->generation, 0);
+	ck_assert_uint_eq(
+		error->requested | error->current | error->remaining | error->limit | error->generation, 0);
 	ck_assert_int_eq(error->driver_code, 0);
 }
 END_TEST

@@ -187,5 +187,6 @@ START_TEST(pages_that_cannot_be_looked_at_are_an_error_and_a_warning)
 END_TEST
 
 UNIT_MAIN("log", without_a_sink_nothing_is_formatted, a_sink_gets_messages_up_to_its_level,
-	  null_stops_the_messages, a_long_message_is_cut_and_errno_kept, a_sink_never_gets_anothers_context, the_log_says_once_what_pages_a_large_owner_is_on,
+	  null_stops_the_messages, a_long_message_is_cut_and_errno_kept, a_sink_never_gets_anothers_context,
+	  the_log_says_once_what_pages_a_large_owner_is_on,
 	  pages_that_cannot_be_looked_at_are_an_error_and_a_warning)

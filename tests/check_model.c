@@ -40,8 +40,8 @@ changed(void)
 
 	engine_model.stats(current->handle[0], &model);
 	engine_oracle.stats(current->handle[1], &oracle);
-#define X(name)                                                                                        \
-	if (model.name != oracle.name)                                                                 \
+#define X(name)                        \
+	if (model.name != oracle.name) \
 		return #name;
 	SOMA_MODEL_COUNTER_MAP(X)
 #undef X
@@ -78,13 +78,13 @@ assert_alloc_refused(void)
 		give_up("changed by an alloc that failed: %s", changed());
 }
 
-#define TWICE(call)                                                                                    \
-	do {                                                                                           \
-		enum soma_status status_ = call;                                                       \
-		if (status_ != SOMA_STATUS_OUT_OF_HOST_MEMORY)                                         \
-			return status_;                                                                \
-		assert_refused_without_a_trace();                                                      \
-		return call;                                                                           \
+#define TWICE(call)                                            \
+	do {                                                   \
+		enum soma_status status_ = call;               \
+		if (status_ != SOMA_STATUS_OUT_OF_HOST_MEMORY) \
+			return status_;                        \
+		assert_refused_without_a_trace();              \
+		return call;                                   \
 	} while (0)
 
 static enum soma_status

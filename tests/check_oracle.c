@@ -165,7 +165,8 @@ START_TEST(the_model_and_the_oracle_refuse_the_same_limits)
 		sequence_print(stdout, &s);
 		fflush(stdout);
 		ck_abort_msg("seed %" PRIu64 ": %s from the model, %s from the oracle (last error: %s)", seed,
-			     soma_status_name(status[0]), soma_status_name(status[1]), soma_error_last()->text);
+			     soma_status_name(status[0]), soma_status_name(status[1]),
+			     soma_error_last()->text);
 	}
 	ck_assert_uint_gt(refused, count / 4);
 	ck_assert_uint_lt(refused, count * 3 / 4);
@@ -173,9 +174,9 @@ START_TEST(the_model_and_the_oracle_refuse_the_same_limits)
 END_TEST
 
 static const char *const fault_names[ORACLE_FAULTS] = {
-	[ORACLE_FAULT_OLDEST_FIRST] = "oldest first",   [ORACLE_FAULT_NO_BARRIER] = "no barrier",
+	[ORACLE_FAULT_OLDEST_FIRST] = "oldest first",     [ORACLE_FAULT_NO_BARRIER] = "no barrier",
 	[ORACLE_FAULT_NOT_TRANSITIVE] = "not transitive", [ORACLE_FAULT_TRIM_OVERSHOOT] = "trim overshoot",
-	[ORACLE_FAULT_QUEUE_EARLY] = "queue early",     [ORACLE_FAULT_WAIT_SHORT] = "wait short",
+	[ORACLE_FAULT_QUEUE_EARLY] = "queue early",       [ORACLE_FAULT_WAIT_SHORT] = "wait short",
 };
 
 /* A wrong rule must be noticed, whichever it is, and the sequence that shows it must be

@@ -212,15 +212,12 @@ START_TEST(a_block_is_ready_elsewhere_after_waiting_past_its_allocation)
 }
 END_TEST
 
-UNIT_MAIN("order",
-	  a_block_is_ready_on_its_stream_once_that_executed_past_it,
+UNIT_MAIN("order", a_block_is_ready_on_its_stream_once_that_executed_past_it,
 	  a_block_is_ready_elsewhere_after_waiting_past_its_allocation,
-	  an_event_beyond_what_was_submitted_is_refused,
-	  a_stale_event_proves_only_what_came_before_it,
+	  an_event_beyond_what_was_submitted_is_refused, a_stale_event_proves_only_what_came_before_it,
 	  an_event_keeps_proving_the_frees_before_it_when_neighbours_follow,
 	  what_a_stream_waited_for_later_is_not_in_its_earlier_event,
 	  waiting_for_an_own_event_takes_a_position_and_proves_nothing,
-	  advancing_a_stream_advances_what_it_waited_for,
-	  the_legacy_stream_runs_after_blocking_streams,
+	  advancing_a_stream_advances_what_it_waited_for, the_legacy_stream_runs_after_blocking_streams,
 	  blocking_streams_run_after_the_legacy_stream_and_so_after_each_other,
 	  a_legacy_event_takes_a_position_only_when_its_order_adds_something)

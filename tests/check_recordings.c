@@ -70,5 +70,4 @@ END_TEST
 
 RECORDINGS_MAIN("recordings", the_recordings_are_reproduced_address_by_address,
 		a_mid_run_recording_starts_other_policies_with_its_live_blocks,
-		a_snapshot_without_events_is_its_own_state,
-		the_recordings_are_consistent_under_every_policy)
+		a_snapshot_without_events_is_its_own_state, the_recordings_are_consistent_under_every_policy)

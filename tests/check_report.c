@@ -236,20 +236,20 @@ check_reports_of_tag(const char *begin, const char *part, size_t count)
 START_TEST(names_of_any_bytes_are_reported_as_clean_text)
 {
 	static const char *const parts[] = {
-		"\x80",             /* a continuation alone */
-		"\xff",             /* never a byte of UTF-8 */
-		"\xc3",             /* a character that does not go on */
-		"\xc0\xaf",         /* two bytes for one */
-		"\xe0\x80\xaf",     /* three */
-		"\xf0\x80\x80\xaf", /* four */
-		"\xed\xa0\x80",     /* half of a surrogate pair */
-		"\xf4\x90\x80\x80", /* above U+10FFFF */
-		"\x1b[31m",         /* a colour */
+		"\x80",              /* a continuation alone */
+		"\xff",              /* never a byte of UTF-8 */
+		"\xc3",              /* a character that does not go on */
+		"\xc0\xaf",          /* two bytes for one */
+		"\xe0\x80\xaf",      /* three */
+		"\xf0\x80\x80\xaf",  /* four */
+		"\xed\xa0\x80",      /* half of a surrogate pair */
+		"\xf4\x90\x80\x80",  /* above U+10FFFF */
+		"\x1b[31m",          /* a colour */
 		"\xc2\x9b\x33\x31m", /* the same in C1 */
-		"\a",               /* a bell */
-		"\n",               /* a line of its own */
-		"\xe2\x80\xae",     /* text that runs to the left */
-		"\xc3\xa9",         /* nothing wrong but the length */
+		"\a",                /* a bell */
+		"\n",                /* a line of its own */
+		"\xe2\x80\xae",      /* text that runs to the left */
+		"\xc3\xa9",          /* nothing wrong but the length */
 	};
 
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -310,7 +310,8 @@ START_TEST(random_changes_of_tags_are_reported_as_clean_text)
 
 	options.columns = 20;
 	for (unsigned i = 0; i < 400; i++) {
-		char lines[] = SEGMENTS "5,,alloc,0,1,0x7f0000000800,700,\xe2\x82\xac \xf0\x9f\x98\x80 name,,\n";
+		char lines[] =
+			SEGMENTS "5,,alloc,0,1,0x7f0000000800,700,\xe2\x82\xac \xf0\x9f\x98\x80 name,,\n";
 		struct replayed replayed;
 		char *at = strstr(lines, "name") - 9;
 
@@ -451,10 +452,11 @@ START_TEST(names_are_shortened_in_the_middle_by_whole_characters)
 	ck_assert_str_eq(report_shorten(buffer, sizeof buffer, "short", 2), "");
 	ck_assert_str_eq(report_shorten(buffer, sizeof buffer, "short", 10), "short");
 	ck_assert_str_eq(report_shorten(buffer, sizeof buffer, "abcdefghijklmnop", 12), "abc...klmnop");
-	ck_assert_str_eq(
-		report_shorten(buffer, sizeof buffer, "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 6),
-		"\xc3\xa9...\xc3\xa9\xc3\xa9");
-	ck_assert_str_eq(report_shorten(buffer, sizeof buffer, "\xc3\xa9\xc3\xa9\xc3\xa9", 3), "\xc3\xa9\xc3\xa9\xc3\xa9");
+	ck_assert_str_eq(report_shorten(buffer, sizeof buffer,
+					"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 6),
+			 "\xc3\xa9...\xc3\xa9\xc3\xa9");
+	ck_assert_str_eq(report_shorten(buffer, sizeof buffer, "\xc3\xa9\xc3\xa9\xc3\xa9", 3),
+			 "\xc3\xa9\xc3\xa9\xc3\xa9");
 }
 END_TEST
 
@@ -482,5 +484,5 @@ UNIT_MAIN("report", the_object_has_all_its_keys_and_no_others, the_object_has_ex
 	  a_long_name_is_whole_in_the_object, random_changes_of_tags_are_reported_as_clean_text,
 	  the_text_says_peak_parity_and_verdict, the_text_says_out_of_memory_and_why,
 	  a_picture_is_written_in_the_format_of_its_name, a_picture_that_cannot_be_written_says_why,
-	  a_picture_that_fails_leaves_what_was_there,
-	  names_are_shortened_in_the_middle_by_whole_characters, quantities_read_well)
+	  a_picture_that_fails_leaves_what_was_there, names_are_shortened_in_the_middle_by_whole_characters,
+	  quantities_read_well)

@@ -462,22 +462,15 @@ START_TEST(a_walk_goes_by_address_and_stops_when_told)
 }
 END_TEST
 
-UNIT_MAIN("rules",
-	  a_bad_free_is_refused_and_changes_nothing,
-	  freeing_nothing_succeeds_and_takes_no_position,
-	  an_alloc_that_fails_changes_nothing,
-	  an_outcome_is_written_only_on_success,
+UNIT_MAIN("rules", a_bad_free_is_refused_and_changes_nothing, freeing_nothing_succeeds_and_takes_no_position,
+	  an_alloc_that_fails_changes_nothing, an_outcome_is_written_only_on_success,
 	  out_of_memory_says_how_much_was_asked_held_left_and_allowed,
 	  a_destroyed_stream_refuses_work_and_stays_until_it_has_nothing_pending,
-	  stream_ids_are_never_used_twice,
-	  a_block_of_a_stream_that_is_gone_is_ready,
-	  used_counts_what_was_asked_for_and_capacity_what_is_held,
-	  only_the_start_of_a_live_block_is_live,
+	  stream_ids_are_never_used_twice, a_block_of_a_stream_that_is_gone_is_ready,
+	  used_counts_what_was_asked_for_and_capacity_what_is_held, only_the_start_of_a_live_block_is_live,
 	  a_range_is_trimmed_to_the_granule_above_what_is_kept,
 	  segments_are_trimmed_largest_first_without_overshooting,
 	  a_threshold_takes_effect_at_the_next_synchronisation,
-	  a_source_gives_whole_segments_and_gets_them_back,
-	  what_a_source_answers_is_the_error,
-	  an_address_that_a_source_must_not_give_is_given_back,
-	  a_state_can_be_adopted_and_run_on,
+	  a_source_gives_whole_segments_and_gets_them_back, what_a_source_answers_is_the_error,
+	  an_address_that_a_source_must_not_give_is_given_back, a_state_can_be_adopted_and_run_on,
 	  a_walk_goes_by_address_and_stops_when_told)

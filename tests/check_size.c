@@ -46,8 +46,8 @@ END_TEST
 START_TEST(what_is_no_size_is_refused_and_nothing_written)
 {
 	static const char *const bad[] = {
-		"", " ", "G", ".5G", "1.", "1.G", "-1", "+1", " 1", "1 ", "1 G", "1x", "64MB", "64Mi", "1KK",
-		"0x10", "1e3", "1.5", "1.5B", "1,5G", "nan", "inf", "1G1", "G1",
+		"",     " ",    "G",   ".5G",  "1.",  "1.G", "-1",   "+1",   " 1",  "1 ",  "1 G", "1x",
+		"64MB", "64Mi", "1KK", "0x10", "1e3", "1.5", "1.5B", "1,5G", "nan", "inf", "1G1", "G1",
 	};
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -63,7 +63,8 @@ END_TEST
 START_TEST(what_64_bits_do_not_hold_is_refused)
 {
 	static const char *const bad[] = {
-		"18446744073709551616", "99999999999999999999999999", "16E", "17179869184G", "99999999999999999999K",
+		"18446744073709551616", "99999999999999999999999999", "16E",
+		"17179869184G",         "99999999999999999999K",
 	};
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

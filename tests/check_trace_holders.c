@@ -49,8 +49,9 @@ START_TEST(the_holder_is_the_innermost_frame_that_says_something)
 	const struct frame user = { "train", "C:\\job\\torchy\\train.py", 20 };
 	const struct frame inner = { "at::_ops::empty::call(at::X)", "??", 0 };
 	const struct frame outermost = { "at::_ops::to::call(at::Tensor const&)", "??", 0 };
-	const struct frame graph = { "torch::autograd::generated::MulBackward0::apply(std::vector<at::Tensor>)",
-				     "??", 0 };
+	const struct frame graph = {
+		"torch::autograd::generated::MulBackward0::apply(std::vector<at::Tensor>)", "??", 0
+	};
 	const struct frame engine = { "torch::autograd::Engine::thread_main()", "??", 0 };
 	const struct frame thread = { "pthread_condattr_setpshared", "??", 0 };
 	const struct frame start = { "__clone", "??", 0 };
@@ -63,10 +64,10 @@ START_TEST(the_holder_is_the_innermost_frame_that_says_something)
 		      4);
 	expect_holder("torch::autograd::generated::MulBackward0::apply",
 		      (struct frame[]){ unwind, inner, outermost, graph, engine, thread, start }, 7);
-	expect_holder("at::_ops::to::call", (struct frame[]){ unwind, inner, outermost, engine, thread, start },
-		      6);
-	expect_holder("my::kernel(at::Tensor) (k.cpp)", (struct frame[]){ inner, graph, native, thread, start },
-		      5);
+	expect_holder("at::_ops::to::call",
+		      (struct frame[]){ unwind, inner, outermost, engine, thread, start }, 6);
+	expect_holder("my::kernel(at::Tensor) (k.cpp)",
+		      (struct frame[]){ inner, graph, native, thread, start }, 5);
 	expect_holder("torch::unwind::unwind()", (struct frame[]){ unwind, thread, start }, 3);
 	expect_holder("torch::unwind::unwind()", (struct frame[]){ unknown, unwind, alloc }, 3);
 	expect_holder("", (struct frame[]){ unknown }, 1);
@@ -125,5 +126,4 @@ START_TEST(shared_frame_lists_give_every_entry_its_holder)
 END_TEST
 
 UNIT_MAIN("trace_holders", the_holder_is_the_innermost_frame_that_says_something,
-	  a_holder_is_kept_short_and_printable,
-	  shared_frame_lists_give_every_entry_its_holder)
+	  a_holder_is_kept_short_and_printable, shared_frame_lists_give_every_entry_its_holder)

@@ -383,7 +383,8 @@ END_TEST
 UNIT_MAIN("trace_pickle", every_protocol_and_order_of_keys_gives_the_same_events,
 	  segments_are_known_before_the_first_event, snapshots_without_events_have_none,
 	  legacy_blocks_get_addresses_and_requests_from_history, a_trace_of_one_entry_is_read,
-	  an_event_carries_what_its_entry_said, an_entry_says_whose_memory_it_is, a_rewound_reader_gives_the_same_again,
+	  an_event_carries_what_its_entry_said, an_entry_says_whose_memory_it_is,
+	  a_rewound_reader_gives_the_same_again,
 	  opcodes_that_are_not_plain_data_are_refused_by_name_and_place, every_byte_is_an_opcode_or_refused,
 	  a_missing_or_wrong_field_is_named_with_its_entry, what_stands_before_a_bad_entry_is_given_out,
 	  blocks_must_cover_their_segment, pickles_of_something_else_are_refused)

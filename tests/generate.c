@@ -68,11 +68,11 @@ static void
 random_weights(struct generator *g)
 {
 	static const unsigned usual[OP_KINDS] = {
-		[OP_ALLOC] = 100,       [OP_FREE] = 100,       [OP_FREE_ADDRESS] = 1,
-		[OP_STREAM_CREATE] = 8, [OP_STREAM_DESTROY] = 6, [OP_RECORD] = 16,
-		[OP_WAIT] = 16,         [OP_WAIT_BACK] = 8,    [OP_ADVANCE] = 16,
+		[OP_ALLOC] = 100,       [OP_FREE] = 100,          [OP_FREE_ADDRESS] = 1,
+		[OP_STREAM_CREATE] = 8, [OP_STREAM_DESTROY] = 6,  [OP_RECORD] = 16,
+		[OP_WAIT] = 16,         [OP_WAIT_BACK] = 8,       [OP_ADVANCE] = 16,
 		[OP_SYNCHRONIZE] = 6,   [OP_SYNCHRONIZE_ALL] = 1, [OP_TRIM] = 4,
-		[OP_THRESHOLD] = 2,     [OP_RESET_PEAKS] = 2,  [OP_ADOPT_SEGMENT] = 1,
+		[OP_THRESHOLD] = 2,     [OP_RESET_PEAKS] = 2,     [OP_ADOPT_SEGMENT] = 1,
 		[OP_ADOPT_BLOCK] = 3,   [OP_RELEASE_SEGMENT] = 2,
 	};
 
@@ -88,7 +88,8 @@ random_weights(struct generator *g)
 }
 
 void
-generate_begin(struct generator *g, uint64_t seed, const char *preset, unsigned count, struct sequence *sequence)
+generate_begin(struct generator *g, uint64_t seed, const char *preset, unsigned count,
+	       struct sequence *sequence)
 {
 	*g = (struct generator){ .state = seed, .sequence = sequence, .next_label = 1 };
 	*sequence = (struct sequence){ .labels = count + 1 };
@@ -109,8 +110,10 @@ generate_begin(struct generator *g, uint64_t seed, const char *preset, unsigned 
 static uint64_t
 random_size(struct generator *g)
 {
-	static const uint64_t huge[] = { 0, SOMA_MODEL_ADDRESS_MAX, SOMA_MODEL_ADDRESS_MAX + 1, UINT64_MAX - 300,
-					 UINT64_MAX, (uint64_t)1 << 47 };
+	static const uint64_t huge[] = {
+		0,          SOMA_MODEL_ADDRESS_MAX, SOMA_MODEL_ADDRESS_MAX + 1, UINT64_MAX - 300,
+		UINT64_MAX, (uint64_t)1 << 47
+	};
 	uint64_t alignment = g->sequence->policy.alignment;
 
 	switch (generate_below(g, 16)) {
@@ -163,7 +166,8 @@ static void
 choose_wait(struct generator *g, struct op *op)
 {
 	if (op->kind == OP_WAIT && g->events.count > 0) {
-		op->other = generate_one_in(g, 2) ? g->events.at[g->events.count - 1] : list_pick(g, &g->events);
+		op->other =
+			generate_one_in(g, 2) ? g->events.at[g->events.count - 1] : list_pick(g, &g->events);
 		return;
 	}
 	op->kind = OP_WAIT_BACK;
@@ -209,13 +213,15 @@ random_extent(struct generator *g, struct run *run, enum soma_extent_kind kind)
 static void
 choose_adopt_block(struct generator *g, struct run *run, struct op *op)
 {
-	struct soma_extent in = random_extent(g, run, generate_one_in(g, 10) ? SOMA_EXTENT_PENDING : SOMA_EXTENT_FREE);
+	struct soma_extent in =
+		random_extent(g, run, generate_one_in(g, 10) ? SOMA_EXTENT_PENDING : SOMA_EXTENT_FREE);
 	uint64_t alignment = g->sequence->policy.alignment;
 	uint64_t granules = in.size / alignment + 1;
 	uint64_t skip = generate_one_in(g, 2) ? 0 : generate_below(g, granules);
 
 	op->address = in.address + skip * alignment;
-	op->capacity = generate_one_in(g, 4) ? in.size - skip * alignment : generate_below(g, granules - skip + 1) * alignment;
+	op->capacity = generate_one_in(g, 4) ? in.size - skip * alignment
+					     : generate_below(g, granules - skip + 1) * alignment;
 	op->size = op->capacity - (op->capacity > 0 ? generate_below(g, alignment) : 0);
 	if (generate_one_in(g, 20))
 		op->size = generate_one_in(g, 2) ? 0 : op->capacity + 1;
@@ -300,7 +306,8 @@ choose(struct generator *g, struct run *run)
 		choose_adopt_block(g, run, &op);
 		break;
 	case OP_RELEASE_SEGMENT:
-		op.address = random_extent(g, run, SOMA_EXTENT_SEGMENT).address + (generate_one_in(g, 10) ? 256 : 0);
+		op.address = random_extent(g, run, SOMA_EXTENT_SEGMENT).address +
+			     (generate_one_in(g, 10) ? 256 : 0);
 		break;
 	default:
 		break;

@@ -11,7 +11,8 @@ random_row(struct generator *g, struct soma_policy *p, unsigned i)
 	struct soma_policy_pool *row = &p->pools[i];
 	uint64_t a = p->alignment;
 
-	row->request_max = i + 1 == p->pool_count ? UINT64_MAX : a * (1 + generate_below(g, 8)) - generate_below(g, 2);
+	row->request_max =
+		i + 1 == p->pool_count ? UINT64_MAX : a * (1 + generate_below(g, 8)) - generate_below(g, 2);
 	row->segment_step = a * generate_log_uniform(g, 64);
 	if (!generate_one_in(g, 3)) {
 		row->segment_size = row->segment_step * (1 + generate_below(g, 8));
@@ -81,19 +82,23 @@ generate_limits(struct generator *g, struct sequence *sequence)
 {
 	const struct soma_policy *p = &sequence->policy;
 	uint64_t mean = g->granules * p->alignment / 4 + p->alignment;
-	uint64_t step = p->segments == SOMA_SEGMENTS_STEP ? p->pools[p->pool_count - 1].segment_step : 2 * mean;
+	uint64_t step =
+		p->segments == SOMA_SEGMENTS_STEP ? p->pools[p->pool_count - 1].segment_step : 2 * mean;
 
 	sequence->limits = (struct soma_model_limits){ .size = sizeof sequence->limits };
 	if (generate_one_in(g, 4))
-		sequence->limits.max_pool_size = step * (1 + generate_below(g, 4)) + g->granules / 2 * p->alignment;
+		sequence->limits.max_pool_size =
+			step * (1 + generate_below(g, 4)) + g->granules / 2 * p->alignment;
 	else if (generate_one_in(g, 2))
 		sequence->limits.max_pool_size = step + generate_below(g, mean * g->live_target);
 	if (generate_one_in(g, 4))
 		sequence->limits.base = p->alignment * (1 + generate_below(g, 1000));
 	if (generate_one_in(g, 40)) /* the end of the addresses is near */
-		sequence->limits.base = SOMA_MODEL_ADDRESS_MAX - p->alignment * (1 + generate_below(g, 4 * g->granules));
+		sequence->limits.base =
+			SOMA_MODEL_ADDRESS_MAX - p->alignment * (1 + generate_below(g, 4 * g->granules));
 	if (!generate_one_in(g, 3))
-		sequence->limits.release_threshold = generate_one_in(g, 2) ? UINT64_MAX : generate_below(g, mean * g->live_target);
+		sequence->limits.release_threshold =
+			generate_one_in(g, 2) ? UINT64_MAX : generate_below(g, mean * g->live_target);
 	if (p->segments == SOMA_SEGMENTS_STEP && generate_one_in(g, 4))
 		sequence->refuse_every = 2 + (unsigned)generate_below(g, 30);
 }
@@ -189,8 +194,8 @@ make_limits_odd(struct generator *g, struct soma_segment_source *source, struct 
 }
 
 void
-generate_odd_limits(struct generator *g, uint64_t seed, struct soma_policy *policy, struct soma_segment_source *source,
-		    struct soma_model_limits *limits)
+generate_odd_limits(struct generator *g, uint64_t seed, struct soma_policy *policy,
+		    struct soma_segment_source *source, struct soma_model_limits *limits)
 {
 	*g = (struct generator){ .state = seed };
 	generate_policy(g, policy);

@@ -32,7 +32,8 @@ serves(const struct oracle *o, const struct block *b, uint64_t rounded)
 static bool
 is_on(const struct oracle *o, const struct block *b, unsigned pool, size_t shelf)
 {
-	return shelf == SHARED ? oracle__on_shared_shelf(o, b, pool) : oracle__on_own_shelf(o, b, pool, shelf);
+	return shelf == SHARED ? oracle__on_shared_shelf(o, b, pool)
+			       : oracle__on_own_shelf(o, b, pool, shelf);
 }
 
 /* The block put last into the request's own class, if that is not the one it looks for. */
@@ -61,7 +62,8 @@ find_on(const struct oracle *o, uint64_t rounded, unsigned pool, size_t shelf)
 	for (size_t i = 0; i < o->block_count; i++) {
 		struct block *b = o->blocks[i];
 
-		if (is_on(o, b, pool, shelf) && serves(o, b, rounded) && (best == NULL || serves_before(o, b, best)))
+		if (is_on(o, b, pool, shelf) && serves(o, b, rounded) &&
+		    (best == NULL || serves_before(o, b, best)))
 			best = b;
 	}
 	return best;
@@ -283,7 +285,8 @@ oracle_is_ready_same_stream(const struct oracle *o, const struct soma_model_allo
 {
 	size_t s = oracle__find_stream(o, alloc->stream);
 
-	return s == NO_STREAM ? oracle__was_stream(o, alloc->stream) : o->streams[s].executed > alloc->ready_seq;
+	return s == NO_STREAM ? oracle__was_stream(o, alloc->stream)
+			      : o->streams[s].executed > alloc->ready_seq;
 }
 
 bool
@@ -326,7 +329,8 @@ is_valid_policy(const struct soma_policy *p)
 {
 	const unsigned forbidden = SOMA_REUSE_FOLLOW_EVENTS | SOMA_REUSE_INTERNAL;
 
-	if (p->size != sizeof *p || p->fit > SOMA_FIT_BEST || p->segments > SOMA_SEGMENTS_STEP || p->reuse > 15)
+	if (p->size != sizeof *p || p->fit > SOMA_FIT_BEST || p->segments > SOMA_SEGMENTS_STEP ||
+	    p->reuse > 15)
 		return false;
 	if (p->alignment < 256 || p->alignment > 1 << 20 || (p->alignment & (p->alignment - 1)) != 0)
 		return false;

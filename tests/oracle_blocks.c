@@ -180,8 +180,8 @@ joins(const struct oracle *o, const struct block *b, const struct block *neighbo
 		return false;
 	if (b->state == COMPLETE)
 		return true;
-	return neighbour->stream == b->stream && (neighbour->position >= o->streams[b->stream].barrier ||
-						  o->fault == ORACLE_FAULT_NO_BARRIER);
+	return neighbour->stream == b->stream &&
+	       (neighbour->position >= o->streams[b->stream].barrier || o->fault == ORACLE_FAULT_NO_BARRIER);
 }
 
 void
@@ -290,7 +290,8 @@ oracle_stats(const struct oracle *o, struct soma_model_stats *stats, size_t size
 	(void)size; /* of this version */
 	*stats = o->kept;
 	stats->reserved = oracle__reserved(o);
-	stats->segment_count = o->policy.segments == SOMA_SEGMENTS_RANGE ? o->block_count > 0 : o->segment_count;
+	stats->segment_count =
+		o->policy.segments == SOMA_SEGMENTS_RANGE ? o->block_count > 0 : o->segment_count;
 	for (size_t i = 0; i < o->block_count; i++)
 		count_block(stats, o->blocks[i]);
 }

@@ -200,8 +200,8 @@ oracle__release_down_to(struct oracle *o, uint64_t keep)
 	bool any = false;
 
 	while (oracle__reserved(o) > keep) {
-		if (o->policy.segments == SOMA_SEGMENTS_RANGE ? !release_from_range(o, keep) :
-								!release_one_segment(o, keep))
+		if (o->policy.segments == SOMA_SEGMENTS_RANGE ? !release_from_range(o, keep)
+							      : !release_one_segment(o, keep))
 			break;
 		any = true;
 	}
@@ -240,7 +240,8 @@ oracle_adopt_segment(struct oracle *o, uint64_t stream, unsigned pool, uint64_t 
 		return SOMA_STATUS_INVALID_VALUE;
 	if (o->max > 0 && (size > o->max || oracle__reserved(o) > o->max - size))
 		return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
-	oracle__put_on_shelf(o, oracle__add_block(o, oracle__add_segment(o, s, pool, address, size), address, size));
+	oracle__put_on_shelf(
+		o, oracle__add_block(o, oracle__add_segment(o, s, pool, address, size), address, size));
 	oracle__note_peaks(o);
 	return SOMA_STATUS_OK;
 }
@@ -303,7 +304,8 @@ segment_extent(const struct oracle *o, const struct segment *segment)
 		.kind = SOMA_EXTENT_SEGMENT,
 		.pool = segment->pool,
 		.address = segment->address,
-		.size = o->policy.segments == SOMA_SEGMENTS_RANGE ? oracle__range_end(o) - o->base : segment->size,
+		.size = o->policy.segments == SOMA_SEGMENTS_RANGE ? oracle__range_end(o) - o->base
+								  : segment->size,
 		.stream = o->policy.per_stream ? o->streams[segment->stream].id : 0,
 	};
 }
@@ -334,7 +336,8 @@ block_extent(const struct oracle *o, const struct block *b)
 }
 
 void
-oracle_walk(const struct oracle *o, bool (*visit)(void *context, const struct soma_extent *extent), void *context)
+oracle_walk(const struct oracle *o, bool (*visit)(void *context, const struct soma_extent *extent),
+	    void *context)
 {
 	const struct segment *segment = NULL;
 	uint64_t end = 0;
@@ -350,7 +353,9 @@ oracle_walk(const struct oracle *o, bool (*visit)(void *context, const struct so
 			if (!visit(context, &extent))
 				return;
 		}
-		extent = (struct soma_extent){ .kind = SOMA_EXTENT_HOLE, .address = end, .size = b->address - end };
+		extent = (struct soma_extent){ .kind = SOMA_EXTENT_HOLE,
+					       .address = end,
+					       .size = b->address - end };
 		if (extent.size > 0 && !visit(context, &extent))
 			return;
 		end = b->address + b->size;

@@ -73,7 +73,7 @@ struct oracle {
 	uint64_t max;
 	uint64_t threshold;
 	uint64_t base;
-	uint64_t top; /* the highest segment end ever reached */
+	uint64_t top;           /* the highest segment end ever reached */
 	struct stream *streams; /* every stream there ever was */
 	size_t stream_count;
 	struct segment **segments; /* by address */
@@ -85,7 +85,7 @@ struct oracle {
 	uint64_t stamp;
 	struct latest *latest;
 	size_t latest_count;
-	enum soma_status refusal; /* why it could not grow */
+	enum soma_status refusal;     /* why it could not grow */
 	struct soma_model_stats kept; /* the peaks and the counts of events */
 };
 
@@ -151,7 +151,7 @@ uint64_t oracle__class_wanted(uint64_t n);
 
 /* tests/oracle_memory.c */
 struct segment *oracle__add_segment(struct oracle *o, size_t stream, unsigned pool, uint64_t address,
-			 uint64_t size);
+				    uint64_t size);
 struct block *oracle__grow(struct oracle *o, uint64_t rounded, unsigned pool, size_t s);
 bool oracle__release_down_to(struct oracle *o, uint64_t keep);
 

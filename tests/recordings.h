@@ -24,16 +24,16 @@ recording_path(char *path, size_t size, const char *file)
 }
 
 /* UNIT_MAIN() of a program that is skipped without them. */
-#define RECORDINGS_MAIN(name, ...)                                                                 \
-	int main(void)                                                                             \
-	{                                                                                          \
-		const TTest *const tests[] = { __VA_ARGS__ };                                      \
-		char path[4096];                                                                   \
-		if (access(recording_path(path, sizeof path, "finetune-full.pickle"), R_OK) != 0) {     \
-			printf("skipped: no %s (SOMA_TEST_TRACES)\n", path);                       \
-			return UNIT_SKIPPED;                                                       \
-		}                                                                                  \
-		return unit_run(name, tests, sizeof tests / sizeof tests[0]);                      \
+#define RECORDINGS_MAIN(name, ...)                                                                  \
+	int main(void)                                                                              \
+	{                                                                                           \
+		const TTest *const tests[] = { __VA_ARGS__ };                                       \
+		char path[4096];                                                                    \
+		if (access(recording_path(path, sizeof path, "finetune-full.pickle"), R_OK) != 0) { \
+			printf("skipped: no %s (SOMA_TEST_TRACES)\n", path);                        \
+			return UNIT_SKIPPED;                                                        \
+		}                                                                                   \
+		return unit_run(name, tests, sizeof tests / sizeof tests[0]);                       \
 	}
 
 #endif

@@ -47,12 +47,13 @@ same_status(struct run *run, const enum soma_status status[2])
 	run->status = status[1];
 	if (status[0] != status[1])
 		return differs(run, "status: %s %s, %s %s (last error: %s)", run->pair->engine[0]->name,
-			       soma_status_name(status[0]), run->pair->engine[1]->name, soma_status_name(status[1]),
-			       soma_error_last()->text);
+			       soma_status_name(status[0]), run->pair->engine[1]->name,
+			       soma_status_name(status[1]), soma_error_last()->text);
 	for (unsigned i = 0; i < 2 && status[i] != SOMA_STATUS_OK; i++)
 		if (run->pair->engine[i]->records_errors && soma_error_last()->status != status[i])
 			return differs(run, "soma_error_last() says %s after %s",
-				       soma_status_name(soma_error_last()->status), soma_status_name(status[i]));
+				       soma_status_name(soma_error_last()->status),
+				       soma_status_name(status[i]));
 	return true;
 }
 
@@ -63,12 +64,13 @@ same_stats(struct run *run)
 
 	for (unsigned i = 0; i < 2; i++)
 		run->pair->engine[i]->stats(run->handle[i], &s[i]);
-#define X(name)                                                                                        \
-	if (!same(run, #name, s[0].name, s[1].name))                                                   \
+#define X(name)                                      \
+	if (!same(run, #name, s[0].name, s[1].name)) \
 		return false;
 	SOMA_MODEL_COUNTER_MAP(X)
 #undef X
-	return same(run, "calls of the segment source (digest)", run->source[0].digest, run->source[1].digest);
+	return same(run, "calls of the segment source (digest)", run->source[0].digest,
+		    run->source[1].digest);
 }
 
 /* ---- operations ------------------------------------------------------------ */
@@ -101,7 +103,7 @@ run_alloc(struct run *run, const struct op *op, uint64_t stream)
 	struct soma_model_alloc a[2] = { 0 };
 	enum soma_status status[2];
 
-	EACH(i)
+	EACH (i)
 		status[i] = CALL(i, alloc, op->size, stream, &a[i]);
 	if (!same_status(run, status) || !same(run, "ptr", a[0].ptr, a[1].ptr) ||
 	    !same(run, "capacity", a[0].capacity, a[1].capacity) ||
@@ -120,7 +122,7 @@ run_free(struct run *run, uint64_t ptr, uint64_t stream)
 {
 	enum soma_status status[2];
 
-	EACH(i)
+	EACH (i)
 		status[i] = CALL(i, free, ptr, stream);
 	return same_status(run, status);
 }
@@ -131,7 +133,7 @@ run_stream_create(struct run *run, const struct op *op)
 	enum soma_status status[2];
 	uint64_t id[2] = { 0, 0 };
 
-	EACH(i)
+	EACH (i)
 		status[i] = CALL(i, stream_create, op->flags, &id[i]);
 	if (!same_status(run, status) || !same(run, "stream id", id[0], id[1]))
 		return false;
@@ -145,7 +147,7 @@ run_record(struct run *run, const struct op *op, uint64_t stream)
 	enum soma_status status[2];
 	uint64_t seq[2] = { 0, 0 };
 
-	EACH(i)
+	EACH (i)
 		status[i] = CALL(i, record_event, stream, &seq[i]);
 	if (!same_status(run, status) || !same(run, "seq", seq[0], seq[1]))
 		return false;
@@ -159,7 +161,7 @@ run_wait(struct run *run, uint64_t stream, uint64_t event_stream, uint64_t seq)
 {
 	enum soma_status status[2];
 
-	EACH(i)
+	EACH (i)
 		status[i] = CALL(i, wait_event, stream, event_stream, seq);
 	return same_status(run, status);
 }
@@ -184,20 +186,20 @@ run_on_stream(struct run *run, const struct op *op, uint64_t stream)
 
 	switch (op->kind) {
 	case OP_STREAM_DESTROY:
-		EACH(i)
+		EACH (i)
 			status[i] = CALL(i, stream_destroy, stream);
 		break;
 	case OP_ADVANCE:
 		seq = seq_back(run, stream, op->back);
-		EACH(i)
+		EACH (i)
 			status[i] = CALL(i, advance, stream, seq);
 		break;
 	case OP_SYNCHRONIZE:
-		EACH(i)
+		EACH (i)
 			status[i] = CALL(i, synchronize, stream);
 		break;
 	case OP_ADOPT_SEGMENT:
-		EACH(i)
+		EACH (i)
 			status[i] = CALL(i, adopt_segment, stream, op->flags, op->address, op->size);
 		break;
 	default:
@@ -211,7 +213,7 @@ run_adopt_block(struct run *run, const struct op *op)
 {
 	enum soma_status status[2];
 
-	EACH(i)
+	EACH (i)
 		status[i] = CALL(i, adopt_block, op->address, op->size, op->capacity);
 	if (!same_status(run, status))
 		return false;
@@ -225,7 +227,7 @@ run_on_pool(struct run *run, const struct op *op)
 {
 	enum soma_status status[2] = { SOMA_STATUS_OK, SOMA_STATUS_OK };
 
-	EACH(i) {
+	EACH (i) {
 		const struct engine *engine = run->pair->engine[i];
 		void *handle = run->handle[i];
 
@@ -252,7 +254,8 @@ dispatch(struct run *run, const struct op *op, uint64_t stream)
 	case OP_ALLOC:
 		return run_alloc(run, op, stream);
 	case OP_FREE:
-		return run->allocs[op->other].ptr == 0 || run_free(run, run->allocs[op->other].ptr + op->size, stream);
+		return run->allocs[op->other].ptr == 0 ||
+		       run_free(run, run->allocs[op->other].ptr + op->size, stream);
 	case OP_FREE_ADDRESS:
 		return run_free(run, op->address, stream);
 	case OP_STREAM_CREATE:
@@ -309,7 +312,7 @@ check_positions(struct run *run)
 
 		if (!stream_of(run, label, &stream))
 			continue;
-		EACH(i)
+		EACH (i)
 			status[i] = CALL(i, position, stream, &p[i]);
 		if (!same_status(run, status) || !same(run, "submitted", p[0].submitted, p[1].submitted) ||
 		    !same(run, "executed", p[0].executed, p[1].executed)) {
@@ -325,12 +328,12 @@ check_ready(struct run *run, const struct soma_model_alloc *alloc, uint64_t cons
 {
 	bool r[2];
 
-	EACH(i)
+	EACH (i)
 		r[i] = CALL(i, is_ready_same_stream, alloc);
 	if (!same(run, "is_ready_same_stream", r[0], r[1]))
 		return false;
 	for (uint64_t seq = alloc->ready_seq; seq < alloc->ready_seq + 2; seq++) {
-		EACH(i)
+		EACH (i)
 			r[i] = CALL(i, is_ready_cross_stream, alloc, consumer, seq);
 		if (!same(run, "is_ready_cross_stream", r[0], r[1]))
 			return false;
@@ -348,7 +351,7 @@ check_allocs(struct run *run)
 		if (!check_ready(run, alloc, alloc->stream) || !check_ready(run, alloc, alloc->stream + 1))
 			return false;
 		for (uint64_t ptr = alloc->ptr - 256; ptr <= alloc->ptr + 256; ptr += 256) {
-			EACH(i)
+			EACH (i)
 				r[i] = CALL(i, is_live, ptr);
 			if (!same(run, "is_live", r[0], r[1]))
 				return false;
@@ -378,11 +381,11 @@ same_extent(struct run *run, const struct soma_extent *a, const struct soma_exte
 {
 	char where[64];
 
-#define FIELD(name)                                                                                            \
-	do {                                                                                                   \
-		snprintf(where, sizeof where, "walk, extent 0x%" PRIx64 ", " #name, b->address);               \
-		if (a->name != b->name)                                                                        \
-			return same(run, where, a->name, b->name);                                             \
+#define FIELD(name)                                                                              \
+	do {                                                                                     \
+		snprintf(where, sizeof where, "walk, extent 0x%" PRIx64 ", " #name, b->address); \
+		if (a->name != b->name)                                                          \
+			return same(run, where, a->name, b->name);                               \
 	} while (0)
 	FIELD(address);
 	FIELD(kind);
@@ -402,7 +405,7 @@ check_walk(struct run *run)
 	struct extents e[2] = { 0 };
 	bool equal = true;
 
-	EACH(i)
+	EACH (i)
 		CALL(i, walk, collect, &e[i]);
 	for (size_t n = 0; equal && n < e[0].count && n < e[1].count; n++)
 		equal = same_extent(run, &e[0].at[n], &e[1].at[n]);
@@ -417,7 +420,7 @@ check_getters(struct run *run)
 {
 	struct soma_model_stats s[2];
 
-	EACH(i) {
+	EACH (i) {
 		memset(s, 0, sizeof s);
 		CALL(i, stats, &s[0]);
 		CALL(i, getters, &s[1]);
@@ -466,7 +469,7 @@ run_create(struct run *run, const struct sequence *sequence, const struct pair *
 	};
 	if (run->allocs == NULL || run->streams == NULL || run->events == NULL)
 		abort();
-	EACH(i)
+	EACH (i)
 		status[i] = create_side(run, sequence, i);
 	return same_status(run, status);
 }
@@ -474,7 +477,7 @@ run_create(struct run *run, const struct sequence *sequence, const struct pair *
 void
 run_destroy(struct run *run)
 {
-	EACH(i)
+	EACH (i)
 		if (run->handle[i] != NULL)
 			run->pair->engine[i]->destroy(run->handle[i]);
 	free(run->allocs);

@@ -14,19 +14,19 @@
 #include "tests/engine.h"
 
 enum op_kind {
-	OP_ALLOC,           /* label = alloc(size, stream) */
-	OP_FREE,            /* free(other + size, stream): size 0 unless it is a bad one */
-	OP_FREE_ADDRESS,    /* free(address, stream) */
-	OP_STREAM_CREATE,   /* label = create(flags) */
-	OP_STREAM_DESTROY,  /* destroy(stream) */
-	OP_RECORD,          /* label = record(stream) */
-	OP_WAIT,            /* wait(stream, event other) */
-	OP_WAIT_BACK,       /* wait(stream, (other, submitted of other - back)) */
-	OP_ADVANCE,         /* advance(stream, submitted - back) */
-	OP_SYNCHRONIZE,     /* synchronize(stream) */
+	OP_ALLOC,          /* label = alloc(size, stream) */
+	OP_FREE,           /* free(other + size, stream): size 0 unless it is a bad one */
+	OP_FREE_ADDRESS,   /* free(address, stream) */
+	OP_STREAM_CREATE,  /* label = create(flags) */
+	OP_STREAM_DESTROY, /* destroy(stream) */
+	OP_RECORD,         /* label = record(stream) */
+	OP_WAIT,           /* wait(stream, event other) */
+	OP_WAIT_BACK,      /* wait(stream, (other, submitted of other - back)) */
+	OP_ADVANCE,        /* advance(stream, submitted - back) */
+	OP_SYNCHRONIZE,    /* synchronize(stream) */
 	OP_SYNCHRONIZE_ALL,
-	OP_TRIM,            /* trim_to(size) */
-	OP_THRESHOLD,       /* set_release_threshold(size) */
+	OP_TRIM,      /* trim_to(size) */
+	OP_THRESHOLD, /* set_release_threshold(size) */
 	OP_RESET_PEAKS,
 	OP_ADOPT_SEGMENT,   /* adopt_segment(stream, flags as pool, address, size) */
 	OP_ADOPT_BLOCK,     /* label = adopt_block(address, size, capacity) */
@@ -51,8 +51,8 @@ struct op {
 struct sequence {
 	struct soma_policy policy;
 	struct soma_model_limits limits; /* policy and segments are filled in when run */
-	unsigned refuse_every; /* of its own source, which refuses so often; 0: no source */
-	unsigned labels;       /* every label is below */
+	unsigned refuse_every;           /* of its own source, which refuses so often; 0: no source */
+	unsigned labels;                 /* every label is below */
 	struct op *ops;
 	size_t count;
 	size_t room;

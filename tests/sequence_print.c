@@ -46,7 +46,8 @@ print_back(FILE *out, const struct op *op, unsigned stream)
 {
 	fputs("submitted of ", out);
 	print_stream(out, stream);
-	fprintf(out, " %c %" PRIu64, op->back < 0 ? '+' : '-', (uint64_t)(op->back < 0 ? -op->back : op->back));
+	fprintf(out, " %c %" PRIu64, op->back < 0 ? '+' : '-',
+		(uint64_t)(op->back < 0 ? -op->back : op->back));
 }
 
 /* What follows "(stream, ". */
@@ -87,10 +88,12 @@ print_rest(FILE *out, const struct op *op)
 static void
 print_on_pool(FILE *out, const struct op *op)
 {
+	static const char *const flag_names[] = { "blocking", "non-blocking", "bad flags" };
+
 	switch (op->kind) {
 	case OP_STREAM_CREATE:
 		fprintf(out, "s%u = stream_create(%s)\n", op->label,
-			op->flags == 0 ? "blocking" : op->flags == 1 ? "non-blocking" : "bad flags");
+			flag_names[op->flags < 2 ? op->flags : 2]);
 		break;
 	case OP_SYNCHRONIZE_ALL:
 		fputs("synchronize_all()\n", out);
@@ -102,8 +105,8 @@ print_on_pool(FILE *out, const struct op *op)
 		fprintf(out, "set_release_threshold(%" PRIu64 ")\n", op->size);
 		break;
 	case OP_ADOPT_BLOCK:
-		fprintf(out, "a%u = adopt_block(0x%" PRIx64 ", size %" PRIu64 ", capacity %" PRIu64 ")\n", op->label,
-			op->address, op->size, op->capacity);
+		fprintf(out, "a%u = adopt_block(0x%" PRIx64 ", size %" PRIu64 ", capacity %" PRIu64 ")\n",
+			op->label, op->address, op->size, op->capacity);
 		break;
 	case OP_RELEASE_SEGMENT:
 		fprintf(out, "release_segment(0x%" PRIx64 ")\n", op->address);
@@ -118,10 +121,17 @@ void
 op_print(FILE *out, const struct op *op)
 {
 	static const char *const names[] = {
-		[OP_ALLOC] = "alloc", [OP_FREE] = "free", [OP_FREE_ADDRESS] = "free",
-		[OP_STREAM_DESTROY] = "stream_destroy", [OP_RECORD] = "record_event", [OP_WAIT] = "wait_event",
-		[OP_WAIT_BACK] = "wait_event", [OP_ADVANCE] = "advance", [OP_SYNCHRONIZE] = "synchronize",
-		[OP_ADOPT_SEGMENT] = "adopt_segment", [OP_RELEASE_SEGMENT] = NULL,
+		[OP_ALLOC] = "alloc",
+		[OP_FREE] = "free",
+		[OP_FREE_ADDRESS] = "free",
+		[OP_STREAM_DESTROY] = "stream_destroy",
+		[OP_RECORD] = "record_event",
+		[OP_WAIT] = "wait_event",
+		[OP_WAIT_BACK] = "wait_event",
+		[OP_ADVANCE] = "advance",
+		[OP_SYNCHRONIZE] = "synchronize",
+		[OP_ADOPT_SEGMENT] = "adopt_segment",
+		[OP_RELEASE_SEGMENT] = NULL,
 	};
 
 	if (names[op->kind] == NULL) {
@@ -142,8 +152,8 @@ sequence_print(FILE *out, const struct sequence *sequence)
 	const struct soma_model_limits *l = &sequence->limits;
 
 	print_policy(out, &sequence->policy);
-	fprintf(out, "limits: max_pool_size %" PRIu64 ", release_threshold %" PRIu64 ", base 0x%" PRIx64, l->max_pool_size,
-		l->release_threshold, l->base);
+	fprintf(out, "limits: max_pool_size %" PRIu64 ", release_threshold %" PRIu64 ", base 0x%" PRIx64,
+		l->max_pool_size, l->release_threshold, l->base);
 	if (sequence->refuse_every > 0)
 		fprintf(out, ", a source that refuses every %uth segment", sequence->refuse_every);
 	fputs("\n", out);

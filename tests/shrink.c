@@ -35,7 +35,8 @@ survives(void (*work)(void *context), void *context, char *how, size_t room)
 	if (child < 0 || waitpid(child, &status, 0) != child)
 		abort();
 	if (WIFSIGNALED(status))
-		snprintf(how, room, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+		snprintf(how, room, "killed by signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
 	else
 		snprintf(how, room, "exit status %d", WEXITSTATUS(status));
 	return status == 0;
@@ -67,7 +68,8 @@ try_sequence(void *context)
 }
 
 bool
-sequence_differs(const struct sequence *sequence, const struct pair *pair, size_t *at, char *difference, size_t room)
+sequence_differs(const struct sequence *sequence, const struct pair *pair, size_t *at, char *difference,
+		 size_t room)
 {
 	static struct trial *trial;
 	char how[128];
@@ -162,7 +164,8 @@ simplify_op(struct sequence *sequence, const struct pair *pair, size_t i)
 		struct op simpler = op;
 
 		simpler.size = sizes[n];
-		any = op.kind == OP_ALLOC && sizes[n] > 0 && sizes[n] < op.size && replace(sequence, pair, i, simpler);
+		any = op.kind == OP_ALLOC && sizes[n] > 0 && sizes[n] < op.size &&
+		      replace(sequence, pair, i, simpler);
 	}
 	if (i < sequence->count && op.stream != 0) {
 		struct op simpler = sequence->ops[i];

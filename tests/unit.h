@@ -31,11 +31,11 @@ unit_run(const char *name, const TTest *const *tests, size_t count)
 	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-#define UNIT_MAIN(name, ...)                                                                       \
-	int main(void)                                                                             \
-	{                                                                                          \
-		const TTest *const tests[] = { __VA_ARGS__ };                                      \
-		return unit_run(name, tests, sizeof tests / sizeof tests[0]);                      \
+#define UNIT_MAIN(name, ...)                                                  \
+	int main(void)                                                        \
+	{                                                                     \
+		const TTest *const tests[] = { __VA_ARGS__ };                 \
+		return unit_run(name, tests, sizeof tests / sizeof tests[0]); \
 	}
 
 #endif

@@ -25,8 +25,9 @@ const struct option_row global_options[] = {
 };
 
 const struct variable_row environment_rows[] = {
-	{ "TMPDIR", "Where the temporary file is made that keeps a trace which can be read only once, such as one "
-		    "from a pipe. It has no name and is gone with the command. The default is /tmp." },
+	{ "TMPDIR",
+	  "Where the temporary file is made that keeps a trace which can be read only once, such as one "
+	  "from a pipe. It has no name and is gone with the command. The default is /tmp." },
 	{ .name = NULL },
 };
 

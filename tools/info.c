@@ -82,7 +82,8 @@ fill(struct soma_model *model, struct info *info)
 		status = soma_model_alloc(model, 512 + 512 * (info->blocks % 7), 0, &alloc);
 		info->blocks += status == SOMA_STATUS_OK;
 	}
-	return status == SOMA_STATUS_OK ? soma_model_memory_info(model, &info->records, sizeof info->records) : status;
+	return status == SOMA_STATUS_OK ? soma_model_memory_info(model, &info->records, sizeof info->records)
+					: status;
 }
 
 static enum soma_status

@@ -35,7 +35,8 @@ const char *const replay_paragraphs[] = {
 	"peak of live bytes and of reserved bytes, where the difference goes at that moment, who holds the "
 	"bytes, and whether it fits in a capacity.",
 	"The trace may be a PyTorch memory snapshot (pickle), an RMM log (CSV) or soma's own format (CSV), "
-	"gzipped or not; which one it is, is found by its content. The name - stands for standard input. A PyTorch snapshot that begins in mid-run "
+	"gzipped or not; which one it is, is found by its content. The name - stands for standard input. A "
+	"PyTorch snapshot that begins in mid-run "
 	"is rewound: what was there before is rebuilt from what was there at the end.",
 	"Where the trace records addresses and the policy is the recorded allocator's, every address is "
 	"compared with the model's. The memory of one device is replayed.",

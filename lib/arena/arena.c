@@ -98,14 +98,16 @@ hook_decommit(extent_hooks_t *hooks, void *address, size_t size, size_t offset, 
 }
 
 static bool
-hook_split(extent_hooks_t *hooks, void *address, size_t size, size_t a, size_t b, bool committed, unsigned index)
+hook_split(extent_hooks_t *hooks, void *address, size_t size, size_t a, size_t b, bool committed,
+	   unsigned index)
 {
 	(void)hooks, (void)address, (void)size, (void)a, (void)b, (void)committed, (void)index;
 	return DONE;
 }
 
 static bool
-hook_merge(extent_hooks_t *hooks, void *a, size_t a_size, void *b, size_t b_size, bool committed, unsigned index)
+hook_merge(extent_hooks_t *hooks, void *a, size_t a_size, void *b, size_t b_size, bool committed,
+	   unsigned index)
 {
 	(void)hooks, (void)a, (void)a_size, (void)b, (void)b_size, (void)committed, (void)index;
 	return DONE;

@@ -29,26 +29,26 @@
 
 /* One 2 MiB chunk of a range; a slot of the table. */
 struct soma__chunk {
-	uintptr_t number;    /* address / 2 MiB; 0: the slot is empty */
-	uint32_t committed;  /* bytes */
-	uint32_t range;      /* in a range's first chunk: how many chunks it has; else 0 */
-	bool metadata;       /* jemalloc's own: always plain, not counted as records */
-	bool huge;           /* huge pages were asked for */
-	bool explicit_huge;  /* MAP_HUGETLB */
-	bool dirty;          /* what is not committed may be other than zero */
+	uintptr_t number;   /* address / 2 MiB; 0: the slot is empty */
+	uint32_t committed; /* bytes */
+	uint32_t range;     /* in a range's first chunk: how many chunks it has; else 0 */
+	bool metadata;      /* jemalloc's own: always plain, not counted as records */
+	bool huge;          /* huge pages were asked for */
+	bool explicit_huge; /* MAP_HUGETLB */
+	bool dirty;         /* what is not committed may be other than zero */
 };
 
 #define SOMA__PAGES_INLINE 64
 
 struct soma__pages {
-	pthread_mutex_t mutex;      /* protects everything below */
+	pthread_mutex_t mutex; /* protects everything below */
 	bool want_huge;
-	bool huge;                  /* the small stage is over */
-	uint64_t committed;         /* bytes of records */
-	uint64_t mapped;            /* bytes of ranges */
+	bool huge;          /* the small stage is over */
+	uint64_t committed; /* bytes of records */
+	uint64_t mapped;    /* bytes of ranges */
 	size_t chunks;
-	size_t slots;               /* a power of two */
-	struct soma__chunk *table;  /* open addressing; `first` until it is outgrown */
+	size_t slots;              /* a power of two */
+	struct soma__chunk *table; /* open addressing; `first` until it is outgrown */
 	struct soma__chunk first[SOMA__PAGES_INLINE];
 	_Atomic(const char *) turned; /* not under the mutex; see soma__pages_turned() */
 };

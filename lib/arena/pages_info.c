@@ -81,7 +81,8 @@ soma__pages_info(struct soma__pages *pages, struct soma_memory_info *info)
 	uint64_t mapped = pages->mapped + table;
 	pthread_mutex_unlock(&pages->mutex);
 	if (!good) {
-		soma__log(SOMA_LOG_WARNING, "/proc/self/smaps cannot be read (%s): the pages of records are not known",
+		soma__log(SOMA_LOG_WARNING,
+			  "/proc/self/smaps cannot be read (%s): the pages of records are not known",
 			  strerror(reason));
 		return soma__fail(IO, "/proc/self/smaps cannot be read");
 	}

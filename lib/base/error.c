@@ -29,8 +29,8 @@ const char *
 soma_status_name(enum soma_status status)
 {
 	switch (status) {
-#define X(name, value, text)                                                                       \
-	case SOMA_STATUS_##name:                                                                   \
+#define X(name, value, text)     \
+	case SOMA_STATUS_##name: \
 		return #name;
 		SOMA_STATUS_MAP(X)
 #undef X
@@ -42,8 +42,8 @@ const char *
 soma_status_text(enum soma_status status)
 {
 	switch (status) {
-#define X(name, value, text)                                                                       \
-	case SOMA_STATUS_##name:                                                                   \
+#define X(name, value, text)     \
+	case SOMA_STATUS_##name: \
 		return text;
 		SOMA_STATUS_MAP(X)
 #undef X

@@ -26,7 +26,7 @@ struct soma__error_args {
 enum soma_status soma__error(enum soma_status status, const char *format, struct soma__error_args args);
 
 /* soma__error() with integers only: soma__fail(INVALID_VALUE, "size %" PRIu64, size) */
-#define soma__fail(code, format, ...)                                                              \
+#define soma__fail(code, format, ...) \
 	soma__error(SOMA_STATUS_##code, format, (struct soma__error_args){ .arg = { __VA_ARGS__ } })
 
 /* Records a text that is made at once: for rare errors with more than one name in

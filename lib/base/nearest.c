@@ -29,7 +29,8 @@ soma__name_distance(const char *a, size_t length, const char *b)
 		row = spare;
 		row[0] = i;
 		for (size_t j = 1; j <= n; j++) {
-			row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+			row[j] =
+				least(least(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
 				row[j] = least(row[j], before[j - 2] + 1);
 		}

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "lib/base/options.h"
 #include "lib/base/error.h"
+#include "lib/base/options.h"
 #include "lib/base/size.h"
 
 static enum soma_status
@@ -24,7 +24,10 @@ enum soma_status
 soma__option_bool(const struct soma__option *option, const char *text, void *field)
 {
 	static const char *const words[][2] = {
-		{ "no", "yes" }, { "off", "on" }, { "false", "true" }, { "0", "1" },
+		{ "no", "yes" },
+		{ "off", "on" },
+		{ "false", "true" },
+		{ "0", "1" },
 	};
 	(void)option;
 

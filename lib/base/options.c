@@ -77,10 +77,10 @@ apply(const struct soma__option *option, const struct item *item, void *config)
 	char value[VALUE_MAX];
 
 	if (item->value_length >= sizeof value)
-		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
-					"%s, character %zu: %s: a value of %zu bytes is too long (at most %zu)",
-					item->source, character(item, item->value), option->name,
-					item->value_length, sizeof value - 1);
+		return soma__error_text(
+			SOMA_STATUS_INVALID_VALUE,
+			"%s, character %zu: %s: a value of %zu bytes is too long (at most %zu)", item->source,
+			character(item, item->value), option->name, item->value_length, sizeof value - 1);
 	memcpy(value, item->value, item->value_length);
 	value[item->value_length] = '\0';
 	enum soma_status status = option->parse(option, value, field_of(option, config));
@@ -108,7 +108,8 @@ is_given_before(const struct item *item)
 {
 	for (const char *at = item->text; at < item->key; at += strcspn(at, ",") + 1) {
 		struct item before = item_at(item->source, item->text, at);
-		if (before.key_length == item->key_length && memcmp(before.key, item->key, item->key_length) == 0)
+		if (before.key_length == item->key_length &&
+		    memcmp(before.key, item->key, item->key_length) == 0)
 			return true;
 	}
 	return false;
@@ -123,13 +124,15 @@ parse_item(const struct soma__option *table, const struct item *item, void *conf
 
 	if (item->key_length == 0)
 		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
-					"%s, character %zu: a key=value was expected here", item->source, place);
+					"%s, character %zu: a key=value was expected here", item->source,
+					place);
 	if (option == NULL) {
 		const char *nearest =
 			soma__name_nearest(item->key, item->key_length, option_name_at, table, SIZE_MAX);
-		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
-					"%s, character %zu: there is no option \"%.*s\"; the nearest is \"%s\"",
-					item->source, place, shown, item->key, nearest == NULL ? "" : nearest);
+		return soma__error_text(
+			SOMA_STATUS_INVALID_VALUE,
+			"%s, character %zu: there is no option \"%.*s\"; the nearest is \"%s\"", item->source,
+			place, shown, item->key, nearest == NULL ? "" : nearest);
 	}
 	if (item->value == NULL)
 		return soma__error_text(SOMA_STATUS_INVALID_VALUE,

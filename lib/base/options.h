@@ -3,8 +3,8 @@
  * Configuration strings, "key=value,key=value", read into a struct by a table.
  *
  * A table is an array of struct soma__option ended by a NULL name.  It is the one
- * place that knows an option: parsing, defaults and the printed table come from it.  The functions here hold no state; a config belongs to its
- * caller.
+ * place that knows an option: parsing, defaults and the printed table come from it.
+ * The functions here hold no state; a config belongs to its caller.
  *
  *   static const struct soma__option table[] = {
  *           { "budget", "0", "bytes at most; 0: unlimited", offsetof(struct conf, budget), soma__option_size },
@@ -26,7 +26,8 @@ struct soma__option;
  * an error is recorded whose text says what was expected, and not where: the caller
  * adds that.
  */
-typedef enum soma_status soma__option_parser(const struct soma__option *option, const char *text, void *field);
+typedef enum soma_status soma__option_parser(const struct soma__option *option, const char *text,
+					     void *field);
 
 struct soma__option {
 	const char *name;

@@ -15,6 +15,7 @@
  * INVALID_VALUE, naming the struct by `name`: `size` is smaller than any version had,
  * or what lies beyond is not zero.
  */
-enum soma_status soma__struct_read(const char *name, const void *given, size_t size, void *known, size_t known_size);
+enum soma_status soma__struct_read(const char *name, const void *given, size_t size, void *known,
+				   size_t known_size);
 
 #endif

@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXPECT(condition)                                                                          \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
-			return 1;                                                                  \
-		}                                                                                  \
+#define EXPECT(condition)                                                                       \
+	do {                                                                                    \
+		if (!(condition)) {                                                             \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+			return 1;                                                               \
+		}                                                                               \
 	} while (0)
 
 static void

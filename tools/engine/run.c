@@ -34,7 +34,8 @@ run_fail(struct run *run, uint64_t event, enum soma_status status)
 static enum soma_status
 stream_of_event(struct run *run, const struct trace_event *event, uint64_t *stream)
 {
-	return streams_get(&run->streams, event->stream, streams_group_of_event(&run->streams, event), stream);
+	return streams_get(&run->streams, event->stream, streams_group_of_event(&run->streams, event),
+			   stream);
 }
 
 static enum soma_status

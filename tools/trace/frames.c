@@ -83,8 +83,16 @@ static bool
 begins_thread(const char *name)
 {
 	static const char *const names[] = {
-		"clone",  "__clone",  "clone3",	     "__clone3",	    "start_thread",
-		"_start", "_dl_start", "__libc_start_main", "__libc_start_call_main", "execute_native_thread_routine",
+		"clone",
+		"__clone",
+		"clone3",
+		"__clone3",
+		"start_thread",
+		"_start",
+		"_dl_start",
+		"__libc_start_main",
+		"__libc_start_call_main",
+		"execute_native_thread_routine",
 		"pthread_condattr_setpshared",
 	};
 
@@ -101,7 +109,7 @@ classify_machinery(const char *name)
 
 	if (strncmp(name, node, sizeof node - 1) == 0 && strstr(name, "::apply(") != NULL)
 		return FRAME_NODE;
-	return strncmp(name, operator, sizeof operator - 1) == 0 ? FRAME_OPERATOR : FRAME_MACHINERY;
+	return strncmp(name, operator, sizeof operator- 1) == 0 ? FRAME_OPERATOR : FRAME_MACHINERY;
 }
 
 static enum frame_class

@@ -58,7 +58,8 @@ snapshot_pool(struct snapshot_reader *sr, const struct snapshot_fields *fields, 
 	if (sscanf(snapshot_text(sr, kept(value)), "pool %" SCNu64 " %" SCNu64, &pool[0], &pool[1]) == 2)
 		return true;
 	if (!is_pair(value))
-		return snapshot_refuse(sr, fields, "\"%s\" is not a pair of integers", snapshot_text(sr, key));
+		return snapshot_refuse(sr, fields, "\"%s\" is not a pair of integers",
+				       snapshot_text(sr, key));
 	item = value->object->item;
 	pool[0] = item[0].number;
 	pool[1] = item[1].number;

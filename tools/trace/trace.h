@@ -40,7 +40,7 @@ enum trace_op {
 #define X(name, text) TRACE_##name,
 	TRACE_OP_MAP(X)
 #undef X
-	TRACE_OP_COUNT
+		TRACE_OP_COUNT
 };
 
 const char *trace_op_text(enum trace_op op);
@@ -50,12 +50,12 @@ typedef uint32_t trace_name;
 
 struct trace_event {
 	enum trace_op op;
-	bool deferred;      /* FREE: a FREE_COMPLETED for it comes later */
-	int32_t device;     /* 0 where the format has none */
+	bool deferred;  /* FREE: a FREE_COMPLETED for it comes later */
+	int32_t device; /* 0 where the format has none */
 	uint32_t thread;
-	uint64_t index;     /* 0, 1, ... in the file, over all devices */
-	uint64_t time_ns;   /* since an origin of the format's; 0 where unknown */
-	uint64_t stream;    /* the format's own handle */
+	uint64_t index;   /* 0, 1, ... in the file, over all devices */
+	uint64_t time_ns; /* since an origin of the format's; 0 where unknown */
+	uint64_t stream;  /* the format's own handle */
 	uint64_t ptr;
 	uint64_t size;
 	uint64_t generation; /* 0 where unknown */
@@ -82,12 +82,12 @@ struct trace_block {
 
 struct trace_segment {
 	int32_t device;
-	bool small;         /* of the small pool */
+	bool small; /* of the small pool */
 	bool expandable;
 	uint64_t address;
 	uint64_t size;
 	uint64_t stream;
-	uint64_t pool[2];   /* segment_pool_id: {0, 0} is the default pool */
+	uint64_t pool[2]; /* segment_pool_id: {0, 0} is the default pool */
 	size_t block_count;
 	struct trace_block *blocks; /* in address order, covering the segment */
 };
@@ -119,12 +119,13 @@ struct trace_options {
 
 /* Opens `path` and finds its format.  On failure *reader is NULL and `error` is
  * filled.  options may be NULL. */
-enum trace_result trace_open(const char *path, const struct trace_options *options, struct trace_reader **reader,
-			     struct trace_error *error);
+enum trace_result trace_open(const char *path, const struct trace_options *options,
+			     struct trace_reader **reader, struct trace_error *error);
 void trace_close(struct trace_reader *reader);
 
 /* The next event.  After anything but TRACE_OK the reader is at its end. */
-enum trace_result trace_next(struct trace_reader *reader, struct trace_event *event, struct trace_error *error);
+enum trace_result trace_next(struct trace_reader *reader, struct trace_event *event,
+			     struct trace_error *error);
 
 /* From the first event again, also after the end or a failure; names keep their numbers.
  * Standard input and pipes can be rewound too: they are read from a temporary file. */
@@ -152,7 +153,8 @@ bool trace_has_addresses(const struct trace_reader *reader);
 struct trace_writer;
 
 /* Writes to `path` ("-": standard output), gzipped when it ends in ".gz". */
-enum trace_result trace_writer_open(const char *path, struct trace_writer **writer, struct trace_error *error);
+enum trace_result trace_writer_open(const char *path, struct trace_writer **writer,
+				    struct trace_error *error);
 
 /* holder and detail are texts here; either may be NULL.  Errors are kept and
  * reported by trace_writer_close(); a closed pipe is one where SIGPIPE is ignored. */
