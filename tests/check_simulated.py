@@ -5,7 +5,7 @@ as PyTorch snapshots, and replayed.
 
 It shares no code with soma.  Its runs have several streams, frees that wait for other
 streams, private pools, segments given back, and histories that begin in mid-run.
-Every address and every segment must be reproduced.
+Every address and every segment must be reproduced; of a truncated one, all that is left.
 
     check_simulated.py SOMA [FIRST [LAST]]
 """
@@ -46,7 +46,7 @@ def rounded_up(size, step):
 
 
 class Allocator:
-    def __init__(self, random, newer):
+    def __init__(self, random, newer=False):
         self.random = random
         self.newer = newer
         self.segments = {}
@@ -145,12 +145,12 @@ def any_size(random):
                           1 + random.below(60 * MIB)])
 
 
-def simulate(seed, newer):
+def simulate(seed, newer=False, whole=False):
     """Newer recordings say in every entry whose memory it is: then pools may be gone at
     the end."""
     random = Random(seed)
     allocator = Allocator(random, newer)
-    private = random.chance(700 if newer else 300)
+    private = random.chance(700 if newer else 300) and (newer or not whole)
     release = 0 if private and not newer else random.choice([0, 10, 3])
     pools = [(0, 0), (0, 1), (0, 2)] if private else [(0, 0)]
     for _ in range(random.choice([100, 600, 1500])):
@@ -163,33 +163,98 @@ def simulate(seed, newer):
         else:
             allocator.free(random.choice(sorted(allocator.live)), random.chance(250))
     length = len(allocator.history)
+    if whole:
+        return allocator.snapshot(0)
     return allocator.snapshot(random.choice([0, 0, length // 3, length // 2, length - 5]))
 
 
-def replay(soma, seed, newer, path):
-    with open(path, "wb") as file:
-        pickle.dump(simulate(seed, newer), file, 4)
-    done = subprocess.run([soma, "replay", "--json", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          universal_newlines=True)
-    result = json.loads(done.stdout) if done.stdout else {}
-    if done.returncode == 0 and result["counts"]["unknown_frees"] == 0:
-        return True
-    print("%sseed %d: exit status %d, parity %s %s" % ("newer, " if newer else "", seed, done.returncode,
-                                                       result.get("parity"), done.stderr))
-    return False
+class Replays:
+    """Runs soma on bytes that it writes to a file; counts what went wrong."""
+
+    def __init__(self, soma, path):
+        self.soma = soma
+        self.path = path
+        self.done = self.failed = 0
+
+    def run(self, data, *options):
+        with open(self.path, "wb") as file:
+            file.write(data)
+        done = subprocess.run([self.soma, "replay", "--json", *options, self.path], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, universal_newlines=True)
+        self.done += 1
+        return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+    def expect(self, good, what, seed, *shown):
+        if not good:
+            self.failed += 1
+            print("seed %d, %s:" % (seed, what), *shown)
+
+
+def peaks_after(history, allocs):
+    """Live and reserved bytes at most, up to that many allocations of a full history."""
+    live = reserved = live_peak = reserved_peak = done = 0
+    for entry in history:
+        if done == allocs:
+            break
+        if entry["action"] == "alloc":
+            done += 1
+            live += entry["size"]
+            live_peak = max(live_peak, live)
+            reserved_peak = max(reserved_peak, reserved)
+        elif entry["action"] == "free_requested":
+            live -= entry["size"]
+        elif entry["action"] in ("segment_alloc", "segment_free"):
+            reserved += entry["size"] if entry["action"] == "segment_alloc" else -entry["size"]
+    return live_peak, reserved_peak
+
+
+def check_whole(replays, seed, newer):
+    status, result, error = replays.run(pickle.dumps(simulate(seed, newer), 4))
+    good = status == 0 and result["counts"]["unknown_frees"] == 0
+    replays.expect(good, "whole, newer" if newer else "whole", seed, "exit status", status, result and result["parity"], error)
+
+
+def check_cut(replays, seed, newer):
+    """Its segments are those of the end, which is missing: they say nothing of the start."""
+    snapshot = simulate(seed, newer, whole=True)
+    data = pickle.dumps(snapshot, 4)
+    status, result, error = replays.run(data[:len(data) * 6 // 10], "--partial")
+    if result is None:
+        replays.expect(False, "cut", seed, "exit status", status, error)
+        return
+    allocs = result["allocs"]
+    got = result["peak_live_requested"], result["peak_reserved"]
+    expected = peaks_after(snapshot["device_traces"][0], allocs)
+    reproduced = result["parity"]["reproduced"] if allocs > 0 else 0
+    good = status == 0 and allocs > 0 and got == expected and reproduced == allocs
+    replays.expect(good, "cut", seed, "exit status", status, got, expected, result["parity"], error)
+
+
+def check_cut_behind(replays, seed):
+    """The cut is in the next device's history: this one's is whole."""
+    snapshot = simulate(seed)
+    entry = {"action": "alloc", "addr": 4096, "size": 1, "stream": 0, "frames": []}
+    snapshot["device_traces"].append([dict(entry), dict(entry)])
+    status, result, error = replays.run(pickle.dumps(snapshot, 4)[:-8], "--partial", "--device", "0")
+    good = status == 0 and not result["counts"]["start_unknown"]
+    replays.expect(good, "cut behind", seed, "exit status", status, result and result["parity"], error)
 
 
 def main():
     first, last = (int(text) for text in sys.argv[2:4]) if len(sys.argv) > 3 else DEFAULT_SEEDS
     handle, path = tempfile.mkstemp(suffix=".pickle", dir=".")
     os.close(handle)
+    replays = Replays(sys.argv[1], path)
     try:
-        failed = sum(not replay(sys.argv[1], seed, newer, path)
-                     for seed in range(first, last) for newer in (False, True))
+        for seed in range(first, last):
+            for newer in (False, True):
+                check_whole(replays, seed, newer)
+                check_cut(replays, seed, newer)
+            check_cut_behind(replays, seed)
     finally:
         os.unlink(path)
-    print("%d recordings, %d differ" % (2 * (last - first), failed))
-    return 1 if failed else 0
+    print("%d replays, %d wrong" % (replays.done, replays.failed))
+    return 1 if replays.failed else 0
 
 
 if __name__ == "__main__":

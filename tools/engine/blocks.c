@@ -52,6 +52,8 @@ compare_address(struct run *run, uint64_t event, uint64_t recorded, uint64_t got
 	if (got == recorded) {
 		parity->reproduced++;
 	} else if (!parity->differs) {
+		if (run->plan->start_unknown && !source_holds(&run->source, recorded))
+			run->begins_in_midrun = true;
 		parity->differs = true;
 		parity->event = event;
 		parity->recorded_ptr = recorded;

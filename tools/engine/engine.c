@@ -166,6 +166,7 @@ describe(struct replay_result *result, const struct run_plan *plan, const struct
 	result->device_count = survey->device_count;
 	result->truncated = survey->truncated;
 	result->truncation = survey->truncation;
+	result->start_unknown = plan->start_unknown;
 }
 
 /* What was there before the trace, and where the peak will be. */
@@ -175,7 +176,7 @@ plan_start(struct run_plan *plan, struct start *start, struct survey_device *dev
 {
 	const struct soma_policy *policy = soma_policy_preset(RECORDED_POLICY);
 
-	start_rebuild(start, device, trace_snapshot(reader), policy);
+	start_rebuild(start, device, plan->start_unknown ? NULL : trace_snapshot(reader), policy);
 	if (plan->follow_segments && gaps_find(start, device->device, policy, reader, error) != TRACE_OK)
 		return SOMA_STATUS_IO;
 	plan->start = start;
@@ -195,6 +196,8 @@ plan_and_run(struct survey *survey, struct trace_reader *reader, const struct re
 	add_devices_of_snapshot(survey, trace_snapshot(reader));
 	status = choose_device(survey, options->device, &device, error);
 	plan.device = device;
+	if (status == SOMA_STATUS_OK)
+		plan.start_unknown = survey->rewinds && !survey_is_whole(survey, device->device);
 	if (status == SOMA_STATUS_OK)
 		status = choose_policy(&plan, reader, error);
 	if (status == SOMA_STATUS_OK)

@@ -115,6 +115,7 @@ struct replay_result {
 	size_t device_count; /* in the trace */
 	bool truncated;
 	struct trace_error truncation; /* where */
+	bool start_unknown;            /* truncated, so not rewound: it began with nothing */
 
 	uint64_t peak_live_requested;
 	uint64_t peak_event; /* or REPLAY_AT_START */

@@ -4,6 +4,9 @@
  * at its end: starting segments are the final ones, less those allocated in the
  * trace, plus those freed in it; starting blocks are the final ones whose allocation
  * is not in the trace, plus those whose free has no allocation.
+ *
+ * It takes the whole trace: in a truncated one, whatever the missing part allocated
+ * would seem to have been there from the start.
  */
 #ifndef SOMA_TOOLS_ENGINE_REWIND_H
 #define SOMA_TOOLS_ENGINE_REWIND_H
@@ -39,7 +42,7 @@ struct start {
 	size_t block_count, block_room;
 };
 
-/* policy: the `pytorch` preset, whose rows say what is a small segment and how
+/* Nothing without a snapshot.  policy: the `pytorch` preset, whose rows say what is a small segment and how
  * blocks are split. */
 void start_rebuild(struct start *start, const struct survey_device *device,
 		   const struct trace_snapshot *snapshot, const struct soma_policy *policy);

@@ -247,15 +247,20 @@ replay_events(struct run *run)
 	struct trace_event event;
 	enum trace_result got;
 	enum soma_status status = SOMA_STATUS_OK;
+	bool segment_last = false;
 
 	for (uint64_t n = 1; (got = trace_next(run->reader, &event, run->error)) == TRACE_OK; n++) {
 		if (event.device == run->plan->device->device)
 			status = replay_event(run, &event);
+		segment_last = event.op == TRACE_SEGMENT_ALLOC;
 		if (status != SOMA_STATUS_OK)
 			return status;
 		if (n % PROGRESS_EVERY == 0 && options->progress != NULL)
 			options->progress(options->context, 0.5 + 0.5 * trace_progress(run->reader));
 	}
+	/* The allocation that it was made for is behind the cut. */
+	if (got == TRACE_TRUNCATED && segment_last && run->result->parity.segments_recorded > 0)
+		run->result->parity.segments_recorded--;
 	return got == TRACE_ERROR ? SOMA_STATUS_PARSE : SOMA_STATUS_OK;
 }
 
@@ -275,6 +280,8 @@ sum_up(struct run *run)
 	result->counts.live_blocks = stats.live_count;
 	result->counts.live_bytes = stats.used;
 	result->parity.segments_reproduced = run->source.reproduced;
+	if (run->begins_in_midrun)
+		result->parity = (struct replay_parity){ 0 };
 	result->holders = holders_rank_at_peak(&run->holders, &result->holder_count);
 	series_finish(&result->series, &run->holders);
 }
@@ -328,7 +335,11 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 	  struct trace_error *error)
 {
 	const struct survey_device *device = plan->device;
-	struct run run = { .plan = plan, .reader = reader, .error = error, .result = result };
+	struct run run = { .plan = plan,
+			   .reader = reader,
+			   .error = error,
+			   .result = result,
+			   .begins_in_midrun = plan->start_unknown && device->frees_unknown };
 	enum soma_status status;
 
 	*result = (struct replay_result){ .parity.applies = plan->follow_segments && device->allocs > 0 };

@@ -17,6 +17,7 @@ struct run_plan {
 	const struct soma_policy *policy;
 	const struct survey_device *device;
 	const struct start *start;
+	bool start_unknown; /* the trace is truncated: it begins with nothing */
 	bool follow_segments; /* the recorded segments are the model's, addresses are compared */
 	uint64_t peak_event;  /* where to look at every block */
 	trace_name layers[SERIES_LAYERS];
@@ -37,6 +38,7 @@ struct run {
 			      * synchronisation is recorded (REPLAY_COMPLETE_SYNC) */
 	size_t executed_count, executed_room;
 	struct holders holders;
+	bool begins_in_midrun; /* and nothing says with what: addresses cannot be compared */
 	uint64_t ordinal; /* of the event among the device's */
 	uint64_t x;       /* of the event, on the series' axis */
 };

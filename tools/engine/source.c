@@ -148,6 +148,12 @@ source_withdraw(struct source *source, uint64_t address)
 	list_remove_address(&source->offered, address);
 }
 
+bool
+source_holds(const struct source *source, uint64_t address)
+{
+	return list_overlaps(&source->held, address, 1);
+}
+
 void
 source_adopted(struct source *source, uint64_t address, uint64_t size)
 {

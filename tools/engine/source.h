@@ -49,6 +49,9 @@ void source_offer(struct source *source, uint64_t stream, uint64_t address, uint
 /* The trace freed it: nobody may take it any more. */
 void source_withdraw(struct source *source, uint64_t address);
 
+/* Whether an address is in a recorded segment that the model has. */
+bool source_holds(const struct source *source, uint64_t address);
+
 /* The model was given this one by other means. */
 void source_adopted(struct source *source, uint64_t address, uint64_t size);
 

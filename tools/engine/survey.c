@@ -41,6 +41,13 @@ survey_need(struct survey *survey, int32_t device)
 	return found;
 }
 
+/* Without any event the segments are all there is, and the answer. */
+bool
+survey_is_whole(const struct survey *survey, int32_t device)
+{
+	return !survey->truncated || survey->events == 0 || device < survey->last_device;
+}
+
 struct survey_device *
 survey_busiest(const struct survey *survey)
 {
@@ -95,6 +102,7 @@ see_alloc(struct survey_device *device, const struct trace_event *event)
 static void
 add_orphan(struct survey_device *device, const struct trace_event *event, bool pending)
 {
+	device->frees_unknown = true;
 	device->orphans =
 		xgrow(device->orphans, &device->orphan_room, device->orphan_count, sizeof *device->orphans);
 	device->orphans[device->orphan_count++] = (struct survey_orphan){
@@ -161,6 +169,7 @@ see_segment(struct survey_device *device, const struct trace_event *event)
 		return;
 	segment = table_add(&device->segments, event->ptr);
 	segment->at_start = event->op == TRACE_SEGMENT_FREE;
+	device->frees_unknown |= segment->at_start;
 	segment->size = event->size;
 	segment->stream = event->stream;
 	segment->has_pool = event->has_pool;
@@ -242,6 +251,7 @@ survey_run(struct survey *survey, struct trace_reader *reader, void (*progress)(
 	*survey = (struct survey){ .rewinds = trace_snapshot(reader) != NULL };
 	while ((result = trace_next(reader, &event, error)) == TRACE_OK) {
 		see_event(survey_need(survey, event.device), reader, &event, survey->rewinds);
+		survey->last_device = event.device;
 		if (++survey->events % PROGRESS_EVERY == 0 && progress != NULL)
 			progress(context, trace_progress(reader));
 	}

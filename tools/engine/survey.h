@@ -51,6 +51,7 @@ struct survey_device {
 	uint64_t expandable_event; /* the first segment_map, or SURVEY_NO_EVENT */
 	uint64_t first_time, last_time;
 	bool time_goes_back;
+	bool frees_unknown; /* of blocks or segments that were there when it began */
 	bool has_blocking; /* a stream_create says "blocking" */
 
 	uint64_t lowest, highest; /* recorded addresses are in [lowest, highest) */
@@ -73,6 +74,7 @@ struct survey {
 	bool rewinds; /* a snapshot says what was there: frees without an alloc are kept */
 	bool truncated;
 	struct trace_error truncation; /* where */
+	int32_t last_device;           /* of the last event read */
 };
 
 /* Reads the trace to its end.  TRACE_OK also for a truncated one. */
@@ -86,6 +88,10 @@ struct survey_device *survey_find(const struct survey *survey, int32_t device);
 
 /* The same, made when there is none yet. */
 struct survey_device *survey_need(struct survey *survey, int32_t device);
+
+/* Whether all of the device's history was read: a snapshot lists one device after the
+ * other. */
+bool survey_is_whole(const struct survey *survey, int32_t device);
 
 /* The device with the most allocations, the lowest of those; NULL without events. */
 struct survey_device *survey_busiest(const struct survey *survey);

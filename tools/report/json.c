@@ -149,6 +149,7 @@ counts_object(const struct replay_result *result)
 	put(object, "live_bytes_at_end", number(counts->live_bytes));
 	put(object, "peak_event", event(result->peak_event));
 	put(object, "truncated", json_boolean(result->truncated));
+	put(object, "start_unknown", json_boolean(result->start_unknown));
 	return object;
 }
 

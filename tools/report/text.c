@@ -210,7 +210,9 @@ verdict(FILE *out, const struct report *report)
 
 	fputc('\n', out);
 	if (result->truncated)
-		fprintf(out, "The trace is truncated: this is what was read before its end.\n");
+		fprintf(out, "The trace is truncated: this is what was read before its end%s.\n",
+			result->start_unknown ? ",\nfrom an empty start: what was there before it began is not known"
+					      : "");
 	if (result->oom.happened)
 		out_of_memory(out, &result->oom);
 	else if (report->options->capacity > 0)
