@@ -270,7 +270,7 @@ START_TEST(a_segment_on_offer_is_taken_by_its_stream_and_size)
 {
 	struct source source;
 
-	source_init(&source, BASE, BASE + 64 * MIB);
+	source_init(&source, BASE + 64 * MIB);
 	source_offer(&source, 1, BASE, 2 * MIB);
 	source_offer(&source, 2, BASE + 2 * MIB, 2 * MIB);
 	source_offer(&source, 2, BASE + 4 * MIB, 20 * MIB);
@@ -288,7 +288,7 @@ START_TEST(unrecorded_segments_avoid_recorded_addresses_wherever_those_are)
 	struct source source;
 	uint64_t high = SOMA_MODEL_ADDRESS_MAX - 4 * MIB, first;
 
-	source_init(&source, high, SOMA_MODEL_ADDRESS_MAX);
+	source_init(&source, SOMA_MODEL_ADDRESS_MAX);
 	first = acquire(&source, 0, 2 * MIB);
 	ck_assert_uint_le(first + 2 * MIB, high);
 	ck_assert_uint_ge(acquire(&source, 0, 2 * MIB), first + 2 * MIB);
@@ -301,7 +301,7 @@ START_TEST(a_segment_is_not_given_while_the_model_holds_its_place)
 	struct source source;
 	struct soma_segment_source functions;
 
-	source_init(&source, BASE, BASE + 64 * MIB);
+	source_init(&source, BASE + 64 * MIB);
 	functions = source_functions(&source);
 	source_adopted(&source, BASE, 20 * MIB);
 	source_offer(&source, 1, BASE + 18 * MIB, 2 * MIB);
@@ -313,11 +313,46 @@ START_TEST(a_segment_is_not_given_while_the_model_holds_its_place)
 }
 END_TEST
 
+/* Addresses that no event told of: the trace is not to be believed. */
+START_TEST(unrecorded_segments_avoid_whatever_is_held_or_on_offer)
+{
+	struct source source;
+	uint64_t first, second;
+
+	source_init(&source, BASE);
+	source_adopted(&source, BASE, 20 * MIB);
+	source_offer(&source, 1, BASE + 22 * MIB, 2 * MIB);
+	first = acquire(&source, 2, 2 * MIB);
+	second = acquire(&source, 2, 4 * MIB);
+	ck_assert_uint_eq(first, BASE + 20 * MIB);
+	ck_assert_uint_ge(second, BASE + 24 * MIB);
+	source_offer(&source, 1, second + 2 * MIB, 2 * MIB);
+	ck_assert_uint_ge(acquire(&source, 1, 2 * MIB), BASE + 22 * MIB);
+	ck_assert_uint_ge(acquire(&source, 1, 2 * MIB), second + 4 * MIB);
+	source_fini(&source);
+}
+END_TEST
+
+START_TEST(a_place_is_found_below_when_there_is_none_above)
+{
+	struct source source;
+	uint64_t size = SOMA_MODEL_ADDRESS_MAX / 2, first;
+
+	source_init(&source, SOMA_MODEL_ADDRESS_MAX / 2);
+	source_adopted(&source, 4 * MIB, 2 * MIB);
+	ck_assert_uint_eq(acquire(&source, 0, size), SOMA_MODEL_ADDRESS_MAX / 2);
+	first = acquire(&source, 0, 2 * MIB);
+	ck_assert_uint_eq(first, 2 * MIB);
+	ck_assert_uint_eq(acquire(&source, 0, 4 * MIB), 6 * MIB);
+	source_fini(&source);
+}
+END_TEST
+
 START_TEST(of_two_offers_that_overlap_one_is_taken)
 {
 	struct source source;
 
-	source_init(&source, BASE, BASE + 64 * MIB);
+	source_init(&source, BASE + 64 * MIB);
 	source_offer(&source, 1, BASE, 2 * MIB);
 	source_offer(&source, 1, BASE + MIB, 2 * MIB);
 	ck_assert_uint_eq(acquire(&source, 1, 2 * MIB), BASE);
@@ -434,6 +469,8 @@ UNIT_MAIN("rewind", starting_segments_are_the_final_ones_less_made_plus_freed,
 	  each_private_pool_is_a_group_and_the_default_pool_none,
 	  a_segment_on_offer_is_taken_by_its_stream_and_size,
 	  unrecorded_segments_avoid_recorded_addresses_wherever_those_are,
+	  unrecorded_segments_avoid_whatever_is_held_or_on_offer,
+	  a_place_is_found_below_when_there_is_none_above,
 	  a_segment_is_not_given_while_the_model_holds_its_place, of_two_offers_that_overlap_one_is_taken,
 	  a_table_holds_what_was_added_and_not_removed, holders_keep_what_they_had_at_the_latest_peak,
 	  a_series_keeps_peaks_and_carries_values_over_gaps)

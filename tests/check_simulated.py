@@ -230,6 +230,35 @@ def check_cut(replays, seed, newer):
     replays.expect(good, "cut", seed, "exit status", status, got, expected, result["parity"], error)
 
 
+def check_limited(replays, seed):
+    """Segments of the replay's own among the recorded ones: each has a place of its own."""
+    data = pickle.dumps(simulate(seed), 4)
+    for options in (["--capacity", "%dM" % (22 + seed * 5)], ["--complete", "sync"], ["--complete", "never"]):
+        status, result, error = replays.run(data, *options)
+        replays.expect(status in (0, 1) and result, " ".join(options), seed, "exit status", status, error)
+
+
+def one_block(address, size, live):
+    state = "active_allocated" if live else "inactive"
+    block = {"address": address, "size": size, "requested_size": size, "state": state}
+    return {"device": 0, "address": address, "total_size": size, "stream": 0, "blocks": [block],
+            "segment_type": "small" if size == 2 * MIB else "large"}
+
+
+def check_above(replays):
+    """Segments that no event tells of lie above all that events tell of, and are in use."""
+    allocator = Allocator(Random(0))
+    allocator.record("segment_alloc", allocator.end, 20 * MIB, 0)
+    allocator.record("alloc", allocator.end, 5 * MIB, 0)
+    allocator.record("alloc", allocator.end + 20 * MIB, 1000, 0)
+    snapshot = allocator.snapshot(0)
+    snapshot["segments"] = [one_block(allocator.end, 20 * MIB, True),
+                            one_block(allocator.end + 20 * MIB, 2 * MIB, False),
+                            one_block(allocator.end + 22 * MIB, 20 * MIB, True)]
+    status, result, error = replays.run(pickle.dumps(snapshot, 4), "--capacity", "22M")
+    replays.expect(status == 1 and result["counts"]["failed"] == 1, "above", 0, status, error)
+
+
 def check_cut_behind(replays, seed):
     """The cut is in the next device's history: this one's is whole."""
     snapshot = simulate(seed)
@@ -246,11 +275,13 @@ def main():
     os.close(handle)
     replays = Replays(sys.argv[1], path)
     try:
+        check_above(replays)
         for seed in range(first, last):
             for newer in (False, True):
                 check_whole(replays, seed, newer)
                 check_cut(replays, seed, newer)
             check_cut_behind(replays, seed)
+            check_limited(replays, seed)
     finally:
         os.unlink(path)
     print("%d replays, %d wrong" % (replays.done, replays.failed))

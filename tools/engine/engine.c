@@ -31,12 +31,18 @@ no_such_device(const struct survey *survey, int32_t device, struct trace_error *
 	return SOMA_STATUS_INVALID_VALUE;
 }
 
-/* Devices that only a snapshot knows have segments and no events. */
+/* Devices that only a snapshot knows have segments and no events; and segments may lie
+ * above all events. */
 static void
-add_devices_of_snapshot(struct survey *survey, const struct trace_snapshot *snapshot)
+add_snapshot(struct survey *survey, const struct trace_snapshot *snapshot)
 {
-	for (size_t i = 0; snapshot != NULL && i < snapshot->segment_count; i++)
-		survey_need(survey, snapshot->segments[i].device);
+	for (size_t i = 0; snapshot != NULL && i < snapshot->segment_count; i++) {
+		const struct trace_segment *segment = &snapshot->segments[i];
+		struct survey_device *device = survey_need(survey, segment->device);
+
+		if (segment->address + segment->size > device->highest)
+			device->highest = segment->address + segment->size;
+	}
 }
 
 static enum soma_status
@@ -193,7 +199,7 @@ plan_and_run(struct survey *survey, struct trace_reader *reader, const struct re
 	struct survey_device *device = NULL;
 	enum soma_status status;
 
-	add_devices_of_snapshot(survey, trace_snapshot(reader));
+	add_snapshot(survey, trace_snapshot(reader));
 	status = choose_device(survey, options->device, &device, error);
 	plan.device = device;
 	if (status == SOMA_STATUS_OK)

@@ -343,7 +343,7 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 	enum soma_status status;
 
 	*result = (struct replay_result){ .parity.applies = plan->follow_segments && device->allocs > 0 };
-	source_init(&run.source, device->lowest, device->highest);
+	source_init(&run.source, device->highest);
 	table_init(&run.blocks, sizeof(struct run_block));
 	init_series(&run);
 	status = make_model(&run);

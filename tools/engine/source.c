@@ -38,29 +38,59 @@ list_remove_address(struct source_list *list, uint64_t address)
 	}
 }
 
-static bool
-list_overlaps(const struct source_list *list, uint64_t address, uint64_t size)
+/* The first that overlaps [address, address + size), or NULL. */
+static const struct source_segment *
+list_overlap(const struct source_list *list, uint64_t address, uint64_t size)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		const struct source_segment *other = &list->at[i];
 
 		if (address < other->address + other->size && other->address < address + size)
-			return true;
+			return other;
 	}
-	return false;
+	return NULL;
 }
 
-static enum soma_status
-acquire_unrecorded(struct source *source, uint64_t size, uint64_t *address)
+static uint64_t
+aligned_up(uint64_t address)
 {
-	if (size > source->end - source->next)
+	return (address + SEGMENT_ALIGNMENT - 1) / SEGMENT_ALIGNMENT * SEGMENT_ALIGNMENT;
+}
+
+/* The lowest place from `from` on that no segment has or is on offer for; 0: none. */
+static uint64_t
+find_place(const struct source *source, uint64_t from, uint64_t size)
+{
+	const struct source_segment *other;
+	bool above = from == source->next && from >= source->top;
+
+	if (above && from <= SOMA_MODEL_ADDRESS_MAX && size <= SOMA_MODEL_ADDRESS_MAX - from)
+		return from;
+	while (from < SOMA_MODEL_ADDRESS_MAX && size <= SOMA_MODEL_ADDRESS_MAX - from) {
+		other = list_overlap(&source->held, from, size);
+		if (other == NULL)
+			other = list_overlap(&source->offered, from, size);
+		if (other == NULL)
+			return from;
+		from = aligned_up(other->address + other->size);
+	}
+	return 0;
+}
+
+/* Behind the trace's addresses while there is room; then wherever there is. */
+static enum soma_status
+acquire_unrecorded(struct source *source, uint64_t stream, uint64_t size, uint64_t *address)
+{
+	uint64_t place = find_place(source, source->next, size);
+
+	if (place != 0)
+		source->next = aligned_up(place + size);
+	else
+		place = find_place(source, SEGMENT_ALIGNMENT, size);
+	if (place == 0)
 		return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
-	*address = source->next;
-	source->next += size;
-	if (source->next % SEGMENT_ALIGNMENT != 0)
-		source->next += SEGMENT_ALIGNMENT - source->next % SEGMENT_ALIGNMENT;
-	if (source->next > source->end)
-		source->next = source->end;
+	list_add(&source->held, (struct source_segment){ place, size, stream });
+	*address = place;
 	return SOMA_STATUS_OK;
 }
 
@@ -73,7 +103,7 @@ acquire(void *context, uint64_t stream, uint64_t size, uint64_t *address)
 		struct source_segment segment = source->offered.at[i];
 
 		if (segment.stream != stream || segment.size != size ||
-		    list_overlaps(&source->held, segment.address, size))
+		    list_overlap(&source->held, segment.address, size) != NULL)
 			continue;
 		*address = segment.address;
 		list_remove(&source->offered, i);
@@ -81,7 +111,7 @@ acquire(void *context, uint64_t stream, uint64_t size, uint64_t *address)
 		source->reproduced++;
 		return SOMA_STATUS_OK;
 	}
-	return acquire_unrecorded(source, size, address);
+	return acquire_unrecorded(source, stream, size, address);
 }
 
 static void
@@ -105,20 +135,15 @@ source_functions(struct source *source)
 	};
 }
 
-/* Above the trace's addresses, or below them when they reach too high. */
+/* Above the trace's addresses, if those leave room for much. */
 void
-source_init(struct source *source, uint64_t lowest, uint64_t highest)
+source_init(struct source *source, uint64_t highest)
 {
-	*source = (struct source){ .next = SOMA_MODEL_BASE_DEFAULT, .end = SOMA_MODEL_ADDRESS_MAX };
-	if (lowest >= highest)
-		return;
-	if (highest <= SOMA_MODEL_ADDRESS_MAX / 4 * 3) {
-		source->next = (highest / SEGMENT_ALIGNMENT + 1) * SEGMENT_ALIGNMENT;
-	} else {
+	*source = (struct source){ .next = SOMA_MODEL_BASE_DEFAULT };
+	if (highest > SOMA_MODEL_ADDRESS_MAX / 4 * 3)
 		source->next = SEGMENT_ALIGNMENT;
-		source->end = lowest > SEGMENT_ALIGNMENT ? lowest / SEGMENT_ALIGNMENT * SEGMENT_ALIGNMENT
-							 : SEGMENT_ALIGNMENT;
-	}
+	else if (highest > 0)
+		source->next = aligned_up(highest);
 }
 
 void
@@ -127,6 +152,13 @@ source_fini(struct source *source)
 	free(source->offered.at);
 	free(source->held.at);
 	*source = (struct source){ 0 };
+}
+
+static void
+see_recorded(struct source *source, uint64_t end)
+{
+	if (end > source->top)
+		source->top = end;
 }
 
 /* An address that the model cannot have (misaligned or too high) is not offered; one
@@ -138,8 +170,10 @@ source_offer(struct source *source, uint64_t stream, uint64_t address, uint64_t 
 		      address <= SOMA_MODEL_ADDRESS_MAX - size;
 
 	source_withdraw(source, address);
-	if (usable)
-		list_add(&source->offered, (struct source_segment){ address, size, stream });
+	if (!usable)
+		return;
+	list_add(&source->offered, (struct source_segment){ address, size, stream });
+	see_recorded(source, address + size);
 }
 
 void
@@ -151,11 +185,12 @@ source_withdraw(struct source *source, uint64_t address)
 bool
 source_holds(const struct source *source, uint64_t address)
 {
-	return list_overlaps(&source->held, address, 1);
+	return list_overlap(&source->held, address, 1) != NULL;
 }
 
 void
 source_adopted(struct source *source, uint64_t address, uint64_t size)
 {
 	list_add(&source->held, (struct source_segment){ address, size, 0 });
+	see_recorded(source, address + size);
 }

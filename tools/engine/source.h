@@ -5,8 +5,8 @@
  *
  * A segment_alloc event precedes the allocation that needs it: it is offered, and
  * the model takes it when it grows by the same size on the same stream.  When
- * nothing fitting is on offer, the segment gets an address that the trace never
- * uses.
+ * nothing fitting is on offer, the segment gets a free place, if possible one that
+ * the trace never uses.  What the model holds never overlaps, whatever the trace says.
  */
 #ifndef SOMA_TOOLS_ENGINE_SOURCE_H
 #define SOMA_TOOLS_ENGINE_SOURCE_H
@@ -30,14 +30,15 @@ struct source_list {
 
 struct source {
 	struct source_list offered; /* by the trace, not taken yet */
-	struct source_list held;    /* by the model, at recorded addresses */
-	uint64_t next, end;         /* addresses that the trace never uses */
+	struct source_list held;    /* by the model */
+	uint64_t top;               /* no recorded segment reaches above */
+	uint64_t next;              /* where to look for a place that was not recorded */
 	uint64_t reproduced;        /* offered ones that were taken */
 	uint64_t released;          /* by the model, for whatever reason */
 };
 
-/* The trace's addresses are in [lowest, highest). */
-void source_init(struct source *source, uint64_t lowest, uint64_t highest);
+/* The trace's addresses are below `highest`. */
+void source_init(struct source *source, uint64_t highest);
 void source_fini(struct source *source);
 
 /* The functions that a model wants; valid as long as the source. */
@@ -49,7 +50,7 @@ void source_offer(struct source *source, uint64_t stream, uint64_t address, uint
 /* The trace freed it: nobody may take it any more. */
 void source_withdraw(struct source *source, uint64_t address);
 
-/* Whether an address is in a recorded segment that the model has. */
+/* Whether an address is in a segment that the model has. */
 bool source_holds(const struct source *source, uint64_t address);
 
 /* The model was given this one by other means. */

@@ -34,7 +34,6 @@ survey_need(struct survey *survey, int32_t device)
 		.device = device,
 		.expandable_event = SURVEY_NO_EVENT,
 		.peak_event = SURVEY_NO_EVENT,
-		.lowest = UINT64_MAX,
 	};
 	table_init(&found->live, sizeof(struct survey_block));
 	table_init(&found->segments, sizeof(struct survey_segment));
@@ -183,8 +182,6 @@ see_address(struct survey_device *device, const struct trace_event *event)
 
 	if (event->ptr == 0 || __builtin_add_overflow(event->ptr, event->size, &end))
 		return;
-	if (event->ptr < device->lowest)
-		device->lowest = event->ptr;
 	if (end > device->highest)
 		device->highest = end;
 }

@@ -54,7 +54,7 @@ struct survey_device {
 	bool frees_unknown; /* of blocks or segments that were there when it began */
 	bool has_blocking; /* a stream_create says "blocking" */
 
-	uint64_t lowest, highest; /* recorded addresses are in [lowest, highest) */
+	uint64_t highest; /* recorded addresses are below */
 
 	struct table live;
 	struct table segments; /* those with a segment event */
