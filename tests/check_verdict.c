@@ -113,6 +113,79 @@ START_TEST(what_is_short_is_the_growth_that_the_model_was_refused)
 }
 END_TEST
 
+/* The first event that finds no room in `capacity`; REPLAY_AT_START: none. */
+static uint64_t
+first_failure(const char *lines, const char *policy, uint64_t capacity, uint64_t *short_by)
+{
+	struct replay_options options = options_for(policy);
+	struct replayed replayed;
+	uint64_t event;
+
+	options.capacity = capacity;
+	options.release_threshold = 0;
+	replay_lines(&replayed, lines, options);
+	event = replayed.result.oom.happened ? replayed.result.oom.event : REPLAY_AT_START;
+	*short_by = replayed.result.oom.short_by;
+	replay_end(&replayed);
+	return event;
+}
+
+static uint64_t
+below(uint64_t *random, uint64_t limit)
+{
+	*random = *random * 6364136223846793005u + 1442695040888963407u;
+	return (*random >> 33) % limit;
+}
+
+/* Allocations; with `frees`, also frees and synchronisations. */
+static void
+random_lines(char *lines, size_t room, uint64_t *random, bool frees)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < 60; i++) {
+		uint64_t kind = frees ? below(random, 8) : 0, block = below(random, 12);
+		uint64_t size = below(random, 3) > 0 ? 1 + below(random, 400) * 512 : 1 + below(random, 8 * MIB);
+		const char *op = kind < 4 ? "alloc" : kind < 7 ? "free" : "sync";
+
+		used += (size_t)snprintf(lines + used, room - used, "%d,,%s,0,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,\n",
+					 i, op, below(random, 3), frees ? 4096 + block : 4096 + (uint64_t)i, size);
+	}
+}
+
+static bool
+check_short(const char *lines, const char *policy, uint64_t capacity)
+{
+	uint64_t short_by, ignored, event = first_failure(lines, policy, capacity, &short_by);
+
+	if (event == REPLAY_AT_START)
+		return false;
+	ck_assert_msg(first_failure(lines, policy, capacity + short_by, &ignored) > event,
+		      "%s: %" PRIu64 " + %" PRIu64 " is too little\n%s", policy, capacity, short_by, lines);
+	ck_assert_msg(first_failure(lines, policy, capacity + short_by - 1, &ignored) == event,
+		      "%s: %" PRIu64 " + %" PRIu64 " - 1 is enough\n%s", policy, capacity, short_by, lines);
+	return true;
+}
+
+/* With `strict` for any trace; where a failure to grow has effects of its own, a greater
+ * capacity may change what was before: there without frees. */
+START_TEST(what_is_missing_is_exactly_what_makes_it_fit)
+{
+	char lines[60 * 64];
+	uint64_t random = 7;
+	int failures = 0;
+
+	for (int round = 0; round < 200; round++) {
+		random_lines(lines, sizeof lines, &random, true);
+		failures += check_short(lines, "strict", 512 * (1 + below(&random, 20000)));
+		random_lines(lines, sizeof lines, &random, false);
+		failures += check_short(lines, "pytorch", MIB * (1 + below(&random, 100)));
+		failures += check_short(lines, "cuda", MIB * (1 + below(&random, 100)));
+	}
+	ck_assert_int_gt(failures, 300);
+}
+END_TEST
+
 START_TEST(a_replay_goes_on_after_a_failure)
 {
 	struct replay_options options = options_for("strict");
@@ -324,7 +397,8 @@ END_TEST
 UNIT_MAIN("verdict", more_than_the_capacity_is_truly_too_big, free_bytes_in_pieces_are_fragmentation,
 	  free_bytes_of_another_stream_are_stranded, frees_that_have_not_executed_are_named,
 	  a_capacity_lost_to_rounding_is_named, what_is_short_is_the_growth_that_the_model_was_refused,
-	  a_replay_goes_on_after_a_failure, the_peak_is_the_one_that_was_reached_when_allocations_failed,
+	  what_is_missing_is_exactly_what_makes_it_fit, a_replay_goes_on_after_a_failure,
+	  the_peak_is_the_one_that_was_reached_when_allocations_failed,
 	  recorded_addresses_are_reproduced_and_compared,
 	  the_first_difference_is_named_and_the_replay_goes_on,
 	  other_policies_do_not_follow_recorded_segments, a_segment_of_another_size_is_not_taken,

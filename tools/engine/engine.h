@@ -88,7 +88,7 @@ struct replay_oom {
 	uint64_t event;
 	uint64_t x; /* on the series' axis */
 	uint64_t requested;
-	uint64_t short_by; /* bytes of capacity that were missing */
+	uint64_t short_by; /* bytes of capacity that were missing at that moment */
 	enum replay_oom_reason reason;
 	uint64_t live_requested, reserved; /* when it failed */
 };

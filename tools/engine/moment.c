@@ -92,14 +92,17 @@ round_up(uint64_t size, uint64_t step)
 	return over == 0 ? size : saturating_add(size, step - over);
 }
 
-/* What the model would have to grow by for this request (HACKING, "Growing"). */
+/* What the model would have to grow by for this request (HACKING, "Growing").  A free end
+ * of the range that is large enough, and was passed over, does not count. */
 static uint64_t
 growth_for(const struct soma_policy *policy, uint64_t rounded, const struct sums *sums)
 {
 	const struct soma_policy_pool *pool = policy->pools;
 
+	if (policy->segments == SOMA_SEGMENTS_RANGE && sums->largest_hole >= rounded)
+		return rounded;
 	if (policy->segments == SOMA_SEGMENTS_RANGE)
-		return sums->largest_hole >= rounded ? rounded : rounded - sums->tail;
+		return sums->tail < rounded ? rounded - sums->tail : rounded;
 	while (rounded > pool->request_max)
 		pool++;
 	return rounded <= pool->segment_max ? pool->segment_size : round_up(rounded, pool->segment_step);
@@ -145,9 +148,7 @@ moment_verdict(const struct soma_model *model, uint64_t stream, uint64_t size, u
 	oom->live_requested = used;
 	oom->reserved = reserved;
 	oom->reason = reason_for(rounded, without_waste, excess(limit, reserved), &sums);
-	oom->short_by = oom->reason == REPLAY_OOM_TOO_BIG
-				? without_waste
-				: excess(saturating_add(reserved, growth_for(policy, rounded, &sums)), limit);
+	oom->short_by = excess(saturating_add(reserved, growth_for(policy, rounded, &sums)), limit);
 }
 
 const char *
