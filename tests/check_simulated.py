@@ -245,6 +245,25 @@ def one_block(address, size, live):
             "segment_type": "small" if size == 2 * MIB else "large"}
 
 
+def check_released(replays):
+    """A history that begins in mid-run and ends with nothing left."""
+    allocator = Allocator(Random(0))
+    for size in (1000, 600, 30 * MIB):
+        allocator.alloc(size, 0, (0, 0))
+    first = len(allocator.history)
+    for address in sorted(allocator.live):
+        allocator.free(address, False)
+        if address == min(allocator.segments):
+            allocator.alloc(2000, 0, (0, 0))
+    for address in list(allocator.live):
+        allocator.free(address, False)
+    allocator.release_idle()
+    status, result, error = replays.run(pickle.dumps(allocator.snapshot(first), 4))
+    good = (status == 0 and result["parity"] and result["parity"]["reproduced"] == 1 and
+            result["peak_reserved"] == 32 * MIB and result["counts"]["start_segments"] == 2)
+    replays.expect(good, "released", 0, status, result, error)
+
+
 def check_above(replays):
     """Segments that no event tells of lie above all that events tell of, and are in use."""
     allocator = Allocator(Random(0))
@@ -276,6 +295,7 @@ def main():
     replays = Replays(sys.argv[1], path)
     try:
         check_above(replays)
+        check_released(replays)
         for seed in range(first, last):
             for newer in (False, True):
                 check_whole(replays, seed, newer)

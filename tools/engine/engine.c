@@ -87,10 +87,11 @@ refuse_expandable(const struct survey_device *device, const struct trace_snapsho
 	return SOMA_STATUS_NOT_SUPPORTED;
 }
 
+/* A snapshot may tell of segments by their release alone: they can be rewound. */
 static bool
 records_segments(const struct survey_device *device, const struct trace_snapshot *snapshot)
 {
-	if (device->segment_allocs > 0)
+	if (device->segment_allocs > 0 || (snapshot != NULL && device->segments.count > 0))
 		return true;
 	for (size_t i = 0; snapshot != NULL && i < snapshot->segment_count; i++)
 		if (snapshot->segments[i].device == device->device)
