@@ -264,6 +264,23 @@ def check_released(replays):
     replays.expect(good, "released", 0, status, result, error)
 
 
+def check_refused(replays):
+    """Segments that no allocator can have are the input's fault, and said to be."""
+    def refused(message, segment, **block):
+        segment["blocks"][0].update(block)
+        snapshot = {"segments": [segment], "device_traces": [[]]}
+        status, _, error = replays.run(pickle.dumps(snapshot, 4))
+        replays.expect(status == 3 and message in error, "refused", 0, "exit status", status, error)
+
+    refused('"address" is not a multiple', one_block(513, 2 * MIB, True))
+    refused('"address" is not a multiple', one_block(0, 2 * MIB, True))
+    refused('"address" is above 2^48', one_block((1 << 48) - MIB, 2 * MIB, True))
+    refused('"total_size" is not a multiple', one_block(MIB, 2 * MIB - 1, True))
+    refused('"requested_size" is 2097153, but "size" only 2097152', one_block(MIB, 2 * MIB, True),
+            requested_size=2 * MIB + 1)
+    refused('"requested_size" is less than "size" by 4 GiB', one_block(MIB, 8 << 30, True), requested_size=1)
+
+
 def check_above(replays):
     """Segments that no event tells of lie above all that events tell of, and are in use."""
     allocator = Allocator(Random(0))
@@ -296,6 +313,7 @@ def main():
     try:
         check_above(replays)
         check_released(replays)
+        check_refused(replays)
         for seed in range(first, last):
             for newer in (False, True):
                 check_whole(replays, seed, newer)

@@ -184,6 +184,8 @@ plan_start(struct run_plan *plan, struct start *start, struct survey_device *dev
 	const struct soma_policy *policy = soma_policy_preset(RECORDED_POLICY);
 
 	start_rebuild(start, device, plan->start_unknown ? NULL : trace_snapshot(reader), policy);
+	if (plan->follow_segments && !start_check(start, policy->alignment, error))
+		return SOMA_STATUS_NOT_SUPPORTED;
 	if (plan->follow_segments && gaps_find(start, device->device, policy, reader, error) != TRACE_OK)
 		return SOMA_STATUS_IO;
 	plan->start = start;

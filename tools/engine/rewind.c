@@ -4,6 +4,8 @@
  */
 #include "tools/engine/rewind.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tools/xalloc.h"
@@ -21,6 +23,58 @@ add_block(struct start *start, struct start_block block)
 {
 	start->blocks = xgrow(start->blocks, &start->block_room, start->block_count, sizeof *start->blocks);
 	start->blocks[start->block_count++] = block;
+}
+
+/* Why a model cannot have such a segment; NULL: it can. */
+static const char *
+segment_problem(uint64_t address, uint64_t size, uint64_t alignment)
+{
+	if (address == 0 || address % alignment != 0)
+		return "\"address\" is not a multiple of the block alignment, or 0";
+	if (size == 0 || size % alignment != 0)
+		return "\"total_size\" is not a multiple of the block alignment, or 0";
+	if (size > SOMA_MODEL_ADDRESS_MAX || address > SOMA_MODEL_ADDRESS_MAX - size)
+		return "\"address\" is above 2^48";
+	return NULL;
+}
+
+static const char *
+block_problem(const struct start_block *block, uint64_t alignment)
+{
+	if (block->capacity % alignment != 0)
+		return "\"size\" is not a multiple of the block alignment";
+	if (block->size > block->capacity)
+		return "\"requested_size\" is greater than \"size\"";
+	if (block->capacity - block->size > UINT32_MAX)
+		return "\"requested_size\" is less than \"size\" by 4 GiB or more";
+	return NULL;
+}
+
+static bool
+refuse(struct trace_error *error, const char *what, uint64_t address, const char *problem)
+{
+	snprintf(error->text, sizeof error->text, "%s at 0x%" PRIx64 ": %s", what, address, problem);
+	return false;
+}
+
+bool
+start_check(const struct start *start, uint64_t alignment, struct trace_error *error)
+{
+	const char *problem;
+
+	for (size_t i = 0; i < start->segment_count; i++) {
+		const struct start_segment *segment = &start->segments[i];
+
+		problem = segment_problem(segment->address, segment->size, alignment);
+		if (problem != NULL)
+			return refuse(error, "the segment", segment->address, problem);
+	}
+	for (size_t i = 0; i < start->block_count; i++) {
+		problem = block_problem(&start->blocks[i], alignment);
+		if (problem != NULL)
+			return refuse(error, "the block", start->blocks[i].ptr, problem);
+	}
+	return true;
 }
 
 static void
@@ -51,7 +105,8 @@ add_freed_segments(struct start *start, const struct survey_device *device, cons
 	size_t cursor = 0;
 
 	while ((segment = table_next(&device->segments, &cursor)) != NULL) {
-		if (!segment->at_start)
+		if (!segment->at_start ||
+		    segment_problem(segment->key.key, segment->size, policy->alignment) != NULL)
 			continue;
 		add_segment(start, (struct start_segment){
 					   .address = segment->key.key,
@@ -70,7 +125,8 @@ add_final_blocks(struct start *start, const struct survey_device *device, const 
 	for (size_t i = 0; i < segment->block_count; i++) {
 		const struct trace_block *block = &segment->blocks[i];
 
-		if (block->state == TRACE_BLOCK_FREE || table_find(&device->live, block->address) != NULL)
+		if (block->state == TRACE_BLOCK_FREE || block->size == 0 ||
+		    table_find(&device->live, block->address) != NULL)
 			continue;
 		add_block(start, (struct start_block){
 					 .ptr = block->address,
@@ -89,7 +145,7 @@ add_orphans(struct start *start, const struct survey_device *device, const struc
 		const struct survey_orphan *orphan = &device->orphans[i];
 		uint64_t capacity;
 
-		if (orphan->size == 0 ||
+		if (orphan->size == 0 || orphan->ptr % policy->alignment != 0 ||
 		    __builtin_add_overflow(orphan->size, policy->alignment - 1, &capacity))
 			continue;
 		add_block(start, (struct start_block){

@@ -47,6 +47,10 @@ struct start {
 void start_rebuild(struct start *start, const struct survey_device *device,
 		   const struct trace_snapshot *snapshot, const struct soma_policy *policy);
 
+/* Whether a model can adopt it all; else `error` says what in the snapshot is wrong.
+ * (What only events tell of was left out if it cannot be.) */
+bool start_check(const struct start *start, uint64_t alignment, struct trace_error *error);
+
 /* Where the index-th block must end at the latest: at the next one, or with its segment. */
 uint64_t start_block_limit(const struct start *start, size_t index);
 

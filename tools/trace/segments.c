@@ -81,6 +81,10 @@ read_block(struct snapshot_reader *sr, const struct pickle_value *value, struct 
 	    !snapshot_holder(sr, fields, fields->at[KEY_FRAMES], &block->holder) ||
 	    !block_history(sr, fields, block))
 		return false;
+	if (block->state != TRACE_BLOCK_FREE && fields->at[KEY_REQUESTED_SIZE] != NULL &&
+	    block->requested > block->size)
+		return snapshot_refuse(sr, fields, "\"requested_size\" is %" PRIu64 ", but \"size\" only %" PRIu64,
+				       block->requested, block->size);
 	if (block->address != expected)
 		return snapshot_refuse(sr, fields, "\"address\" is 0x%" PRIx64 ", expected 0x%" PRIx64,
 				       block->address, expected);
