@@ -235,7 +235,7 @@ START_TEST(each_private_pool_is_a_group_and_the_default_pool_none)
 	struct trace_snapshot snapshot = { .segment_count = 4, .segments = segments };
 	struct soma_model *model;
 	struct streams streams;
-	uint64_t plain, private;
+	uint64_t plain, private, other;
 
 	ck_assert_int_eq(soma_model_create(NULL, &model), SOMA_STATUS_OK);
 	streams_init(&streams, model, false, 0, &snapshot);
@@ -249,6 +249,12 @@ START_TEST(each_private_pool_is_a_group_and_the_default_pool_none)
 	ck_assert_int_eq(streams_get(&streams, 0, 2, &private), SOMA_STATUS_OK);
 	ck_assert_uint_ne(plain, private);
 	ck_assert_uint_eq(streams.seen, 1);
+	ck_assert(streams_are_one(&streams, plain, private));
+	ck_assert_int_eq(streams_get(&streams, 9, 1, &other), SOMA_STATUS_OK);
+	ck_assert_uint_eq(streams.seen, 2);
+	ck_assert(!streams_are_one(&streams, other, private));
+	ck_assert_int_eq(streams_destroy(&streams, 0), SOMA_STATUS_OK);
+	ck_assert(!streams_are_one(&streams, plain, private));
 	streams_fini(&streams);
 	soma_model_destroy(model);
 }

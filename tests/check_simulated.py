@@ -281,6 +281,20 @@ def check_refused(replays):
     refused('"requested_size" is less than "size" by 4 GiB', one_block(MIB, 8 << 30, True), requested_size=1)
 
 
+def check_private(replays):
+    """What a stream keeps in another pool is its own; and it is a stream even without a default pool."""
+    segments = [dict(one_block(20 * MIB * (i + 1), 20 * MIB, False), segment_pool_id=(0, i)) for i in (0, 1)]
+    for segment in segments:
+        segment["blocks"] = [dict(segment["blocks"][0], size=10 * MIB, requested_size=10 * MIB,
+                                  address=segment["address"] + at, state=state)
+                             for at, state in ((0, "active_allocated"), (10 * MIB, "inactive"))]
+    for segments in (segments, segments[1:]):
+        snapshot = {"segments": segments, "device_traces": [[]]}
+        status, result, error = replays.run(pickle.dumps(snapshot, 4))
+        good = status == 0 and result["stranded_by_stream"] == 0 and result["counts"]["streams"] == 1
+        replays.expect(good, "private", 0, status, result, error)
+
+
 def check_above(replays):
     """Segments that no event tells of lie above all that events tell of, and are in use."""
     allocator = Allocator(Random(0))
@@ -313,6 +327,7 @@ def main():
     try:
         check_above(replays)
         check_released(replays)
+        check_private(replays)
         check_refused(replays)
         for seed in range(first, last):
             for newer in (False, True):

@@ -106,7 +106,8 @@ START_TEST(what_is_short_is_the_growth_that_the_model_was_refused)
 		ck_assert_int_eq(soma_model_create(&limits, &model), SOMA_STATUS_OK);
 		ck_assert_int_eq(soma_model_alloc(model, cases[i].size, 0, &alloc),
 				 SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
-		moment_verdict(model, 0, cases[i].size, limits.max_pool_size, &oom);
+		moment_verdict(&(struct streams){ .model = model }, 0, cases[i].size, limits.max_pool_size,
+			       &oom);
 		ck_assert_uint_eq(oom.short_by, 512);
 		soma_model_destroy(model);
 	}

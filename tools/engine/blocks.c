@@ -20,7 +20,7 @@ run_note_peak(struct run *run, uint64_t event, uint64_t stream)
 	result->peak_x = run->x;
 	holders_mark_peak(&run->holders);
 	if (event == run->plan->peak_event)
-		moment_take(run->model, stream, &result->at_peak);
+		moment_take(&run->streams, stream, &result->at_peak);
 }
 
 static struct run_block *
@@ -72,7 +72,7 @@ run_no_room(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64
 		return;
 	result->oom.event = event;
 	result->oom.x = run->x;
-	moment_verdict(run->model, stream, size, run->plan->options->capacity, &result->oom);
+	moment_verdict(&run->streams, stream, size, run->plan->options->capacity, &result->oom);
 }
 
 enum soma_status

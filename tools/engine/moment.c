@@ -5,6 +5,7 @@
 #include "tools/engine/moment.h"
 
 struct sums {
+	const struct streams *streams;
 	uint64_t stream;      /* who looks */
 	uint64_t free_usable; /* by that stream, at once */
 	uint64_t stranded;    /* only others may use it */
@@ -19,7 +20,7 @@ add_free(struct sums *sums, const struct soma_extent *extent)
 {
 	if (extent->size > sums->largest)
 		sums->largest = extent->size;
-	if (extent->stranded && extent->stream != sums->stream) {
+	if (extent->stranded && !streams_are_one(sums->streams, extent->stream, sums->stream)) {
 		sums->stranded += extent->size;
 	} else if (extent->kind == SOMA_EXTENT_PENDING && !extent->stranded) {
 		sums->pending += extent->size;
@@ -52,18 +53,19 @@ visit(void *context, const struct soma_extent *extent)
 }
 
 static struct sums
-walk(const struct soma_model *model, uint64_t stream)
+walk(const struct streams *streams, uint64_t stream)
 {
-	struct sums sums = { .stream = stream };
+	struct sums sums = { .streams = streams, .stream = stream };
 
-	soma_model_walk(model, visit, &sums);
+	soma_model_walk(streams->model, visit, &sums);
 	return sums;
 }
 
 void
-moment_take(const struct soma_model *model, uint64_t stream, struct replay_moment *moment)
+moment_take(const struct streams *streams, uint64_t stream, struct replay_moment *moment)
 {
-	struct sums sums = walk(model, stream);
+	const struct soma_model *model = streams->model;
+	struct sums sums = walk(streams, stream);
 
 	moment->reserved = soma_model_reserved(model);
 	moment->live_capacity = soma_model_capacity(model);
@@ -133,15 +135,16 @@ excess(uint64_t needed, uint64_t limit)
 }
 
 void
-moment_verdict(const struct soma_model *model, uint64_t stream, uint64_t size, uint64_t capacity,
+moment_verdict(const struct streams *streams, uint64_t stream, uint64_t size, uint64_t capacity,
 	       struct replay_oom *oom)
 {
+	const struct soma_model *model = streams->model;
 	const struct soma_policy *policy = soma_model_policy(model);
 	uint64_t limit = capacity > 0 ? capacity : SOMA_MODEL_ADDRESS_MAX;
 	uint64_t reserved = soma_model_reserved(model), used = soma_model_used(model);
 	uint64_t rounded = round_up(size, policy->alignment);
 	uint64_t without_waste = excess(saturating_add(used, size), limit);
-	struct sums sums = walk(model, stream);
+	struct sums sums = walk(streams, stream);
 
 	oom->happened = true;
 	oom->requested = size;

@@ -7,12 +7,14 @@
 #define SOMA_TOOLS_ENGINE_MOMENT_H
 
 #include "tools/engine/engine.h"
+#include "tools/engine/streams.h"
 
-/* As the given stream sees it. */
-void moment_take(const struct soma_model *model, uint64_t stream, struct replay_moment *moment);
+/* As the given stream of the model sees it: what one stream keeps in several pools is
+ * stranded for the others only. */
+void moment_take(const struct streams *streams, uint64_t stream, struct replay_moment *moment);
 
 /* The allocation of `size` bytes on the stream has just failed under `capacity`. */
-void moment_verdict(const struct soma_model *model, uint64_t stream, uint64_t size, uint64_t capacity,
+void moment_verdict(const struct streams *streams, uint64_t stream, uint64_t size, uint64_t capacity,
 		    struct replay_oom *oom);
 
 #endif

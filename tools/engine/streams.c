@@ -14,6 +14,11 @@ struct stream_entry {
 	uint64_t stream;
 };
 
+struct handle_entry {
+	struct table_key key; /* stream */
+	uint64_t handle;
+};
+
 struct event_entry {
 	struct table_key key; /* handle */
 	uint64_t stream;
@@ -94,6 +99,7 @@ streams_init(struct streams *streams, struct soma_model *model, bool has_legacy,
 	add_group(streams, (const uint64_t[2]){ 0, 0 });
 	if (snapshot != NULL)
 		find_private_pools(streams, snapshot, device);
+	table_init(&streams->handles, sizeof(struct handle_entry));
 	table_init(&streams->events, sizeof(struct event_entry));
 }
 
@@ -105,6 +111,7 @@ streams_fini(struct streams *streams)
 	free(streams->groups);
 	free(streams->pools);
 	free(streams->ranges);
+	table_fini(&streams->handles);
 	table_fini(&streams->events);
 	*streams = (struct streams){ 0 };
 }
@@ -128,23 +135,39 @@ streams_group(const struct streams *streams, uint64_t address)
 	return 0;
 }
 
+static bool
+is_known(const struct streams *streams, uint64_t handle)
+{
+	for (size_t i = 0; i < streams->group_count; i++)
+		if (table_find(&streams->groups[i], handle) != NULL)
+			return true;
+	return false;
+}
+
+static void
+enter(struct streams *streams, uint64_t handle, size_t group, uint64_t stream)
+{
+	struct handle_entry *entry = table_add(&streams->handles, stream);
+	struct stream_entry *of_group;
+
+	entry->handle = handle;
+	streams->seen += !is_known(streams, handle);
+	of_group = table_add(&streams->groups[group], handle);
+	of_group->stream = stream;
+}
+
 static enum soma_status
 make(struct streams *streams, uint64_t handle, size_t group, unsigned flags, uint64_t *stream)
 {
-	struct stream_entry *entry;
 	enum soma_status status = SOMA_STATUS_OK;
 
 	if (handle == 0 && group == 0 && streams->has_legacy)
 		*stream = 0;
 	else
 		status = soma_model_stream_create(streams->model, flags, stream);
-	if (status != SOMA_STATUS_OK)
-		return status;
-	entry = table_add(&streams->groups[group], handle);
-	entry->stream = *stream;
-	if (group == 0)
-		streams->seen++;
-	return SOMA_STATUS_OK;
+	if (status == SOMA_STATUS_OK)
+		enter(streams, handle, group, *stream);
+	return status;
 }
 
 enum soma_status
@@ -158,6 +181,18 @@ streams_get(struct streams *streams, uint64_t handle, size_t group, uint64_t *st
 	return SOMA_STATUS_OK;
 }
 
+bool
+streams_are_one(const struct streams *streams, uint64_t stream, uint64_t other)
+{
+	const struct handle_entry *a, *b;
+
+	if (stream == other)
+		return true;
+	a = table_find(&streams->handles, stream);
+	b = table_find(&streams->handles, other);
+	return a != NULL && b != NULL && a->handle == b->handle;
+}
+
 enum soma_status
 streams_destroy(struct streams *streams, uint64_t handle)
 {
@@ -168,6 +203,7 @@ streams_destroy(struct streams *streams, uint64_t handle)
 		return SOMA_STATUS_OK;
 	stream = entry->stream;
 	table_remove(&streams->groups[0], entry);
+	table_remove(&streams->handles, table_find(&streams->handles, stream));
 	return soma_model_stream_destroy(streams->model, stream);
 }
 

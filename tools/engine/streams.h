@@ -22,6 +22,7 @@ struct streams {
 	size_t group_count, group_room;
 	uint64_t (*pools)[2]; /* whose memory a group is */
 	size_t pool_room;
+	struct table handles; /* by the model's stream, as long as the trace's exists */
 	struct table events;
 	uint64_t seen; /* distinct handles */
 
@@ -50,6 +51,9 @@ size_t streams_group_of_event(struct streams *streams, const struct trace_event 
 
 /* The model's stream, made at its first use. */
 enum soma_status streams_get(struct streams *streams, uint64_t handle, size_t group, uint64_t *stream);
+
+/* Whether two streams of the model are one of the trace's, in different groups. */
+bool streams_are_one(const struct streams *streams, uint64_t stream, uint64_t other);
 
 enum soma_status streams_create(struct streams *streams, uint64_t handle, bool blocking);
 enum soma_status streams_destroy(struct streams *streams, uint64_t handle);
