@@ -70,6 +70,22 @@ START_TEST(frees_that_have_not_executed_are_named)
 }
 END_TEST
 
+START_TEST(a_segment_larger_than_the_capacity_is_named)
+{
+	check_oom("1,,alloc,0,1,0x1000,1000,,,\n", "cuda", 16 * MIB, REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){
+			  .event = 0, .requested = 1000, .reason = REPLAY_OOM_SEGMENT, .short_by = 16 * MIB });
+	check_oom("1,,alloc,0,1,0x1000,1000,,,\n2,,alloc,0,1,0x1000000,1048577,,,\n", "pytorch", 16 * MIB,
+		  REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){
+			  .event = 1, .requested = 1048577, .reason = REPLAY_OOM_SEGMENT, .short_by = 6 * MIB });
+	check_oom("1,,alloc,0,1,0x1000,1000,,,\n2,,alloc,0,1,0x1000000,16777216,,,\n", "pytorch", 16 * MIB,
+		  REPLAY_COMPLETE_FREE,
+		  (struct replay_oom){
+			  .event = 1, .requested = 16 * MIB, .reason = REPLAY_OOM_TOO_BIG, .short_by = 2 * MIB });
+}
+END_TEST
+
 START_TEST(a_capacity_lost_to_rounding_is_named)
 {
 	check_oom("1,,alloc,0,1,0x1000,513,,,\n2,,alloc,0,1,0x2000,100,,,\n", "strict", 1024,
@@ -397,7 +413,8 @@ END_TEST
 
 UNIT_MAIN("verdict", more_than_the_capacity_is_truly_too_big, free_bytes_in_pieces_are_fragmentation,
 	  free_bytes_of_another_stream_are_stranded, frees_that_have_not_executed_are_named,
-	  a_capacity_lost_to_rounding_is_named, what_is_short_is_the_growth_that_the_model_was_refused,
+	  a_segment_larger_than_the_capacity_is_named, a_capacity_lost_to_rounding_is_named,
+	  what_is_short_is_the_growth_that_the_model_was_refused,
 	  what_is_missing_is_exactly_what_makes_it_fit, a_replay_goes_on_after_a_failure,
 	  the_peak_is_the_one_that_was_reached_when_allocations_failed,
 	  recorded_addresses_are_reproduced_and_compared,

@@ -110,15 +110,18 @@ growth_for(const struct soma_policy *policy, uint64_t rounded, const struct sums
 	return rounded <= pool->segment_max ? pool->segment_size : round_up(rounded, pool->segment_step);
 }
 
-/* In the order of what would help: with all waste gone; with what is free in one
- * piece; with what others keep; with what is about to be free. */
+/* In the order of what would help: with all waste gone; with smaller segments; with what
+ * is free in one piece; with what others keep; with what is about to be free. */
 static enum replay_oom_reason
-reason_for(uint64_t rounded, uint64_t missing_without_waste, uint64_t room, const struct sums *sums)
+reason_for(uint64_t rounded, uint64_t missing_without_waste, bool segment_fits, uint64_t room,
+	   const struct sums *sums)
 {
 	uint64_t within_reach = saturating_add(room, sums->free_usable);
 
 	if (missing_without_waste > 0)
 		return REPLAY_OOM_TOO_BIG;
+	if (!segment_fits)
+		return REPLAY_OOM_SEGMENT;
 	if (within_reach >= rounded)
 		return REPLAY_OOM_FRAGMENTATION;
 	within_reach = saturating_add(within_reach, sums->stranded);
@@ -145,13 +148,15 @@ moment_verdict(const struct streams *streams, uint64_t stream, uint64_t size, ui
 	uint64_t rounded = round_up(size, policy->alignment);
 	uint64_t without_waste = excess(saturating_add(used, size), limit);
 	struct sums sums = walk(streams, stream);
+	uint64_t growth = growth_for(policy, rounded, &sums);
+	bool segment_fits = policy->segments == SOMA_SEGMENTS_RANGE || growth <= limit;
 
 	oom->happened = true;
 	oom->requested = size;
 	oom->live_requested = used;
 	oom->reserved = reserved;
-	oom->reason = reason_for(rounded, without_waste, excess(limit, reserved), &sums);
-	oom->short_by = excess(saturating_add(reserved, growth_for(policy, rounded, &sums)), limit);
+	oom->reason = reason_for(rounded, without_waste, segment_fits, excess(limit, reserved), &sums);
+	oom->short_by = excess(saturating_add(reserved, growth), limit);
 }
 
 const char *
