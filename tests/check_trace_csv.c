@@ -129,6 +129,19 @@ START_TEST(errors_name_the_line_and_what_was_expected)
 }
 END_TEST
 
+START_TEST(a_quote_within_a_field_is_refused_and_swallows_nothing)
+{
+	ends_with(SOMA_HEADER "1,,mark,0,0,,,ok,,\n1,,mark,0,0,,,a\"b,,\n1,,mark,0,0,,,c,,\n", TRACE_ERROR, 1,
+		  ":3: a quote at byte 16 of the line, within column tag");
+	ends_with(SOMA_HEADER "1,,mark,0,0,,,a\"\"b,,\n1,,mark,0,0,,,c,,\n", TRACE_ERROR, 0,
+		  ":2: a quote at byte 16 of the line, within column tag");
+	ends_with(SOMA_HEADER "1,,mark,0,0,,,a,,d\"", TRACE_ERROR, 0,
+		  ":2: a quote at byte 19 of the line, within column detail");
+	ends_with(SOMA_HEADER "1,,mark,0,0,,,\"a\"b\"\n1,,mark,0,0,,,c,,\n", TRACE_ERROR, 0,
+		  ":2: expected a comma behind the closing quote");
+}
+END_TEST
+
 START_TEST(the_header_must_match)
 {
 	ends_with("time,thread,op,device,stream,ptr,size,tag,generation,detail,extra\n", TRACE_ERROR, 0,
@@ -258,7 +271,8 @@ START_TEST(rmm_errors_name_the_line)
 END_TEST
 
 UNIT_MAIN("trace_csv", every_column_is_read, every_operation_has_its_word,
-	  quoted_fields_hold_commas_quotes_and_line_breaks, a_deferred_free_is_told_by_its_detail,
+	  quoted_fields_hold_commas_quotes_and_line_breaks,
+	  a_quote_within_a_field_is_refused_and_swallows_nothing, a_deferred_free_is_told_by_its_detail,
 	  errors_name_the_line_and_what_was_expected, the_header_must_match,
 	  a_last_line_without_newline_counts_when_complete, zero_bytes_and_endless_lines_are_refused,
 	  rmm_actions_become_events, rmm_time_goes_on_after_midnight, rmm_epochs_are_understood_by_their_size,

@@ -18,13 +18,29 @@ csv_init(struct csv *csv, struct trace_reader *reader)
 	csv->next_line = 1;
 }
 
+/* What find_end() knows of quotes at a place in the record. */
+struct quotes {
+	bool open;
+	size_t closed; /* directly behind the last one that ended a field */
+};
+
+/* A quote begins a field, or ends it, or, directly behind one that ended it, is the
+ * second of a pair; anywhere else it is wrong, and csv_field() says so. */
+static void
+see_quote(struct quotes *quotes, const uint8_t *record, size_t at)
+{
+	if (quotes->open)
+		quotes->closed = at + 1;
+	quotes->open = !quotes->open && (at == 0 || record[at - 1] == ',' || at == quotes->closed);
+}
+
 /* The record's length without its newline: up to the first newline outside of quotes. */
 static enum trace_result
 find_end(struct csv *csv, size_t *length)
 {
 	struct trace_input *in = &csv->reader->input;
+	struct quotes quotes = { 0 };
 	size_t scanned = 0;
-	bool quoted = false;
 
 	for (;;) {
 		const uint8_t *from = in->pos + scanned, *quote;
@@ -34,12 +50,12 @@ find_end(struct csv *csv, size_t *length)
 
 		for (quote = from; (quote = memchr(quote, '"', span - (size_t)(quote - from))) != NULL;
 		     quote++)
-			quoted = !quoted;
+			see_quote(&quotes, in->pos, (size_t)(quote - in->pos));
 		scanned += span;
 		if (newline != NULL) {
 			csv->next_line++;
 			*length = scanned;
-			if (!quoted)
+			if (!quotes.open)
 				return TRACE_OK;
 			scanned++;
 		}
@@ -51,7 +67,7 @@ find_end(struct csv *csv, size_t *length)
 	}
 	*length = scanned;
 	csv->cut = true;
-	return in->state == TRACE_END && !quoted ? TRACE_OK : trace_truncated_line(csv->reader, csv->line);
+	return in->state == TRACE_END && !quotes.open ? TRACE_OK : trace_truncated_line(csv->reader, csv->line);
 }
 
 enum trace_result
@@ -73,6 +89,7 @@ csv_record(struct csv *csv)
 		while (length > 0 && csv->pos[length - 1] == '\r')
 			length--;
 		csv->end = csv->pos + length;
+		csv->begin = csv->pos;
 	} while (length == 0);
 	csv->more = true;
 	return TRACE_OK;
@@ -107,6 +124,16 @@ quoted_field(struct csv *csv, struct csv_field *field)
 	return TRACE_OK;
 }
 
+/* Whatever would follow in a truncated file, it is wrong. */
+static enum trace_result
+stray_quote(struct csv *csv, const char *column, const char *quote)
+{
+	return trace_fail_line(csv->reader, csv->line,
+			       "a quote at byte %zu of the line, within column %s: a field with quotes stands in "
+			       "quotes, and each in it is doubled",
+			       (size_t)(quote - csv->begin) + 1, column);
+}
+
 enum trace_result
 csv_field(struct csv *csv, const char *column, struct csv_field *field)
 {
@@ -123,9 +150,11 @@ csv_field(struct csv *csv, const char *column, struct csv_field *field)
 			return result;
 		at = csv->pos;
 	} else {
-		while (at < csv->end && *at != ',')
+		field->text = at;
+		while (at < csv->end && *at != ',' && *at != '"')
 			at++;
-		field->text = csv->pos;
+		if (at < csv->end && *at == '"')
+			return stray_quote(csv, column, at);
 		field->length = (size_t)(at - csv->pos);
 	}
 	csv->more = at < csv->end;
@@ -163,7 +192,7 @@ csv_end(struct csv *csv, size_t columns)
 
 	if (!csv->more)
 		return TRACE_OK;
-	result = csv_field(csv, "", &field);
+	result = csv_field(csv, "(behind the last)", &field);
 	if (result != TRACE_OK)
 		return result;
 	show(&field, shown);

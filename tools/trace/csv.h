@@ -14,6 +14,7 @@ struct csv {
 	struct trace_reader *reader;
 	uint64_t line; /* where the present record begins, from 1 */
 	uint64_t next_line;
+	char *begin;
 	char *pos, *end; /* what is left of the record */
 	bool more;       /* a field follows, perhaps an empty one */
 	bool cut;        /* the input ended without a newline: a record that does not
