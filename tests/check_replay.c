@@ -335,6 +335,30 @@ START_TEST(an_address_that_is_allocated_again_while_live_is_taken_as_freed)
 }
 END_TEST
 
+START_TEST(what_is_counted_of_the_trace_does_not_depend_on_the_capacity)
+{
+	const char *lines = "1,,alloc,0,1,0x1000,600,,,\n"
+			    "2,,free_completed,0,1,0x1000,,,,\n" /* before any free */
+			    "3,,alloc,0,1,0x1000,700,,,\n"
+			    "4,,free,0,1,0x1000,,,,deferred\n"
+			    "5,,free,0,1,0x1000,,,,deferred\n"
+			    "6,,free_completed,0,1,0x1000,,,,\n"
+			    "7,,free,0,1,0x1000,,,,\n";
+	struct replay_options options = options_for("strict");
+
+	for (uint64_t capacity = 0; capacity < 2; capacity++) {
+		struct replayed replayed;
+
+		options.capacity = capacity;
+		replay_lines(&replayed, lines, options);
+		ck_assert_uint_eq(replayed.result.counts.failed, 2 * capacity);
+		ck_assert_uint_eq(replayed.result.counts.overwritten, 1);
+		ck_assert_uint_eq(replayed.result.counts.unknown_frees, 2);
+		replay_end(&replayed);
+	}
+}
+END_TEST
+
 UNIT_MAIN("replay", the_four_numbers_are_those_at_the_peak, counts_are_those_of_the_trace,
 	  holders_are_those_at_the_peak_and_not_at_the_end, an_empty_trace_has_no_peak_and_no_parity,
 	  complete_free_takes_a_free_as_executed, complete_sync_waits_for_a_recorded_synchronisation,
@@ -348,4 +372,5 @@ UNIT_MAIN("replay", the_four_numbers_are_those_at_the_peak, counts_are_those_of_
 	  a_waited_for_event_carries_a_free_to_another_stream,
 	  waiting_for_an_event_that_was_never_recorded_is_counted, what_other_streams_keep_is_stranded,
 	  frees_of_unknown_blocks_are_counted_and_the_first_is_named,
-	  an_address_that_is_allocated_again_while_live_is_taken_as_freed)
+	  an_address_that_is_allocated_again_while_live_is_taken_as_freed,
+	  what_is_counted_of_the_trace_does_not_depend_on_the_capacity)

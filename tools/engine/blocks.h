@@ -11,6 +11,7 @@
 enum block_state {
 	BLOCK_LIVE,
 	BLOCK_FAILED,  /* the trace has it, the model had no room */
+	BLOCK_PASSED,  /* the same, freed; its completion is still to come */
 	BLOCK_PENDING, /* freed; its completion is still to come */
 	BLOCK_APART,   /* the same, freed on a stream made for that */
 };
@@ -27,6 +28,14 @@ struct run_block {
 		uint64_t seq;  /* PENDING, APART: ... and its position after the free */
 	};
 };
+
+/* Whether the trace has it live, whatever the model had room for: what is counted of the
+ * trace does not depend on the capacity. */
+static inline bool
+run_is_live(const struct run_block *block)
+{
+	return block->state == BLOCK_LIVE || block->state == BLOCK_FAILED;
+}
 
 /* Allocates in the model; without room there the block is FAILED, and all is well. */
 enum soma_status run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream,

@@ -84,7 +84,7 @@ on_free(struct run *run, const struct trace_event *event)
 	run->result->counts.frees++;
 	if (event->ptr == 0)
 		return SOMA_STATUS_OK;
-	if (block == NULL || block->state == BLOCK_PENDING || block->state == BLOCK_APART) {
+	if (block == NULL || !run_is_live(block)) {
 		note_unknown_free(run, event);
 		return SOMA_STATUS_OK;
 	}
@@ -101,7 +101,7 @@ on_free_completed(struct run *run, const struct trace_event *event)
 	struct run_block *block = table_find(&run->blocks, event->ptr);
 	enum soma_status status;
 
-	if (block == NULL || block->state == BLOCK_LIVE)
+	if (block == NULL || run_is_live(block))
 		return SOMA_STATUS_OK;
 	status = run_complete(run, block);
 	table_remove(&run->blocks, block);
