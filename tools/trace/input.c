@@ -110,31 +110,35 @@ read_some(int fd, uint8_t *data, size_t size, off_t offset)
 	return got;
 }
 
-/* What can be read only once is read now, whole: replays take two passes. */
+/* What can be read only once is copied as it is read: replays take two passes.  Not
+ * before, since what is no trace may have no end. */
 static enum trace_result
-spool(struct trace_input *in)
+start_copying(struct trace_input *in)
 {
-	int spooled = temporary_file();
-	uint64_t size = 0;
-	ssize_t got;
+	in->source = in->fd;
+	in->fd = temporary_file();
+	return in->fd >= 0 ? TRACE_OK : fail(in, "cannot make a temporary file");
+}
 
-	if (spooled < 0)
-		return fail(in, "cannot make a temporary file");
-	while ((got = read_some(in->fd, in->buffer, in->capacity, -1)) > 0) {
-		if (!write_all(spooled, in->buffer, (size_t)got)) {
-			close(spooled);
-			return fail(in, "cannot write to a temporary file");
-		}
-		size += (uint64_t)got;
-	}
+static ssize_t
+copy_some(struct trace_input *in, uint8_t *data, size_t size)
+{
+	ssize_t got = read_some(in->source, data, size, -1);
+
 	if (got < 0) {
-		close(spooled);
-		return fail(in, "cannot read");
+		fail(in, "cannot read");
+		return -1;
 	}
-	close(in->fd);
-	in->fd = spooled;
-	in->size = size;
-	return TRACE_OK;
+	if (!write_all(in->fd, data, (size_t)got)) {
+		fail(in, "cannot write to a temporary file");
+		return -1;
+	}
+	if (got == 0) {
+		close(in->source);
+		in->source = -1;
+	}
+	in->size += (uint64_t)got;
+	return got;
 }
 
 static enum trace_result
@@ -151,7 +155,7 @@ open_source(struct trace_input *in, bool standard_input, const char *path)
 	if (S_ISDIR(status.st_mode))
 		return in->state = trace_fail(in->failure, in->path, "is a directory, expected a trace");
 	if (!S_ISREG(status.st_mode))
-		return spool(in);
+		return start_copying(in);
 	at = standard_input ? lseek(in->fd, 0, SEEK_CUR) : 0;
 	if (at < 0)
 		return fail(in, "cannot read");
@@ -189,7 +193,7 @@ trace_input_open(struct trace_input *in, const char *path, struct trace_error *f
 	bool standard_input = strcmp(path, "-") == 0;
 
 	memset(in, 0, sizeof *in);
-	in->fd = -1;
+	in->fd = in->source = -1;
 	in->path = standard_input ? "standard input" : path;
 	in->failure = failure;
 	if (open_checked(in, standard_input) == TRACE_OK)
@@ -205,9 +209,11 @@ trace_input_close(struct trace_input *in)
 	trace_release(in->buffer);
 	if (in->fd >= 0)
 		close(in->fd);
+	if (in->source >= 0)
+		close(in->source);
 	in->inflate = NULL;
 	in->buffer = NULL;
-	in->fd = -1;
+	in->fd = in->source = -1;
 }
 
 enum trace_result
@@ -255,12 +261,16 @@ make_room(struct trace_input *in)
 ssize_t
 trace_input_raw(struct trace_input *in, uint8_t *data, size_t size)
 {
-	ssize_t got = read_some(in->fd, data, size, (off_t)(in->start + in->offset));
+	ssize_t got;
 
-	if (got < 0)
-		fail(in, "cannot read");
-	else
-		in->offset += (uint64_t)got;
+	if (in->source >= 0 && in->offset == in->size) {
+		got = copy_some(in, data, size);
+	} else {
+		got = read_some(in->fd, data, size, (off_t)(in->start + in->offset));
+		if (got < 0)
+			fail(in, "cannot read");
+	}
+	in->offset += got > 0 ? (uint64_t)got : 0;
 	return got;
 }
 
@@ -300,6 +310,8 @@ trace_input_progress(const struct trace_input *in)
 	uint64_t waiting =
 		in->inflate != NULL ? trace_inflate_waiting(in->inflate) : (uint64_t)(in->end - in->pos);
 
+	if (in->source >= 0)
+		return 0.0; /* nobody knows how much is to come */
 	if (in->size == 0 || in->offset - waiting >= in->size)
 		return 1.0;
 	return (double)(in->offset - waiting) / (double)in->size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes of a trace: a file, or anything that can only be read once (which is
- * first copied to an unlinked temporary file), through zlib when it is gzipped.
+ * copied to an unlinked temporary file on the way), through zlib when it is gzipped.
  *
  * A reader consumes [pos, end) directly and asks for more.
  */
@@ -20,7 +20,8 @@ struct trace_input {
 	enum trace_result state; /* TRACE_OK: there may be more behind `end` */
 
 	int fd;
-	uint64_t start, size;          /* the file's own bytes: first and number */
+	int source;                    /* still to be copied to fd; -1: all of it is there */
+	uint64_t start, size;          /* the file's own bytes: first and number (so far) */
 	uint64_t offset;               /* read so far */
 	struct trace_inflate *inflate; /* NULL: not gzipped */
 

@@ -143,7 +143,7 @@ open_reader(struct trace_reader *reader, const char *path, const struct trace_op
 {
 	enum trace_result result;
 
-	reader->input.fd = -1;
+	reader->input.fd = reader->input.source = -1;
 	reader->input.path = path;
 	reader->path = trace_resize(NULL, strlen(path) + 1);
 	if (reader->path == NULL || !trace_names_init(&reader->names))
