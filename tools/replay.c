@@ -5,6 +5,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/command.h"
 #include "tools/engine/engine.h"
@@ -181,12 +184,27 @@ replay_reader(const struct replay_values *values, const char *path, struct trace
 	return written;
 }
 
-static int
-check_plot(const struct command *command, const char *path)
+static bool
+is_same_file(const char *plot, const char *trace)
 {
-	if (path == NULL || plot_format_of(path) != PLOT_NONE)
-		return -1;
-	return usage_error(command, "--plot: expected a file name that ends in .svg or .png, got '%s'", path);
+	struct stat a, b;
+
+	if (stat(plot, &a) != 0 || !S_ISREG(a.st_mode))
+		return false;
+	if (strcmp(trace, "-") == 0 ? fstat(STDIN_FILENO, &b) != 0 : stat(trace, &b) != 0)
+		return false;
+	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static int
+check_plot(const struct command *command, const char *plot, const char *trace)
+{
+	if (plot_format_of(plot) == PLOT_NONE)
+		return usage_error(command, "--plot: expected a file name that ends in .svg or .png, got '%s'",
+				   plot);
+	if (is_same_file(plot, trace))
+		return usage_error(command, "--plot: '%s' is the trace itself", plot);
+	return -1;
 }
 
 int
@@ -198,14 +216,16 @@ command_replay(const struct command *command, int argc, char **argv)
 	char *shown;
 	int first, end = options_parse(command, argc, argv, &values, &first);
 
-	if (end < 0)
-		end = check_plot(command, values.plot);
 	if (end >= 0)
 		return end;
 	if (argc - first != 1)
 		return argc == first
 			       ? usage_error(command, "expected a trace")
 			       : usage_error(command, "expected one trace, got '%s' too", argv[first + 1]);
+	if (values.plot != NULL)
+		end = check_plot(command, values.plot, argv[first]);
+	if (end >= 0)
+		return end;
 	trace_open(argv[first], NULL, &reader, &error);
 	if (reader == NULL)
 		return input_error(error.text);
