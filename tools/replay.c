@@ -73,7 +73,8 @@ const struct option_row replay_options[] = {
 	  "What the picture's horizontal axis counts: time (the default, where the trace has times) or "
 	  "events." },
 	{ "quiet", 'q', OPTION_FLAG, FIELD(quiet), NULL, NULL,
-	  "Print no text and no progress: the exit status is the answer. (--json still prints its object.)" },
+	  "Print no text and no progress: the exit status is the answer. (--json still prints its object, and "
+	  "that a trace is truncated is said unless it is taken as --partial.)" },
 	{ "partial", 'P', OPTION_FLAG, FIELD(partial), NULL, NULL,
 	  "Take a truncated trace as it is: without this it gives exit status 1." },
 	{ .name = NULL },
@@ -149,7 +150,7 @@ verdict(const struct replay_values *values, const struct replay_result *result)
 {
 	const struct replay_parity *parity = &result->parity;
 
-	if (result->truncated)
+	if (result->truncated && !(values->partial && values->quiet))
 		fprintf(stderr, "soma replay: warning: %s\n", result->truncation.text);
 	if (result->truncated && !values->partial)
 		return EXIT_BAD_NEWS;
