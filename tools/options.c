@@ -147,7 +147,7 @@ set_number(const struct command *command, const struct option_row *row, const ch
 	number = strtol(text, &end, 10);
 	/* strtol takes blanks and signs before the digits, too. */
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number > INT32_MAX)
-		return bad_value(command, row, text, "a number");
+		return bad_value(command, row, text, "a number from 0 to 2147483647");
 	*value = (int32_t)number;
 	return -1;
 }

@@ -56,7 +56,7 @@ const struct option_row replay_options[] = {
 	  "auto, "
 	  "is pytorch for a trace that records that allocator's segments, else cuda." },
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
-	  "The most that may be reserved, such as 24G. The default is no limit." },
+	  "The most that may be reserved, such as 24G. The default, 0, is no limit." },
 	{ "release-threshold", 'r', OPTION_SIZE, FIELD(release_threshold), "SIZE", NULL,
 	  "A synchronisation releases free memory down to this. The default is to keep everything." },
 	{ "complete", 'k', OPTION_CHOICE, FIELD(complete), "free|sync|never", replay_complete_names,
@@ -185,6 +185,18 @@ replay_reader(const struct replay_values *values, const char *path, struct trace
 	return written;
 }
 
+/* No model reserves more than there are addresses, and no report has to show more. */
+static int
+check_sizes(const struct command *command, struct replay_values *values)
+{
+	if (values->release_threshold > SOMA_MODEL_ADDRESS_MAX)
+		values->release_threshold = UINT64_MAX;
+	if (values->capacity <= SOMA_MODEL_ADDRESS_MAX)
+		return -1;
+	return usage_error(command, "--capacity: expected at most %" PRIu64 " (256 TiB), got %" PRIu64,
+			   SOMA_MODEL_ADDRESS_MAX, values->capacity);
+}
+
 static bool
 is_same_file(const char *plot, const char *trace)
 {
@@ -217,6 +229,8 @@ command_replay(const struct command *command, int argc, char **argv)
 	char *shown;
 	int first, end = options_parse(command, argc, argv, &values, &first);
 
+	if (end < 0)
+		end = check_sizes(command, &values);
 	if (end >= 0)
 		return end;
 	if (argc - first != 1)

@@ -55,7 +55,7 @@ heading(FILE *out, const struct report *report)
 	fprintf(out, "%s\n", report->path);
 	fprintf(out, "  %s, device %" PRId32, result->format, result->device);
 	if (result->device_count > 1)
-		fprintf(out, " of %zu (the others: --device)", result->device_count);
+		fprintf(out, " (one of %zu; the others: --device)", result->device_count);
 	fprintf(out, ", %s on %s\n", units_plural(events, result->counts.events, "event"),
 		units_plural(streams, result->counts.streams, "stream"));
 }

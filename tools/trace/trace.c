@@ -100,12 +100,25 @@ trace_no_memory(struct trace_reader *reader)
 
 /* ---- opening ------------------------------------------------------------------ */
 
+/* A dict or list, and its memo: how a snapshot begins in protocol 0 (text) or 1. */
+static bool
+is_old_pickle(const uint8_t *data, size_t size)
+{
+	if (size >= 3 && data[0] == '(')
+		return (data[1] == 'd' || data[1] == 'l') && data[2] == 'p';
+	return size >= 2 && (data[0] == '}' || data[0] == ']') && data[1] == 'q';
+}
+
 static enum trace_result
 format_unknown(struct trace_reader *reader, const char *wanted)
 {
+	const struct trace_input *in = &reader->input;
 	char list[256];
 	size_t used = 0;
 
+	if (wanted == NULL && is_old_pickle(in->pos, (size_t)(in->end - in->pos)))
+		return trace_fail(&reader->failure, in->path,
+				  "byte 0: a pickle of protocol 0 or 1, expected one of protocol 2 to 5");
 	for (size_t i = 0; i < FORMAT_COUNT; i++)
 		used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "",
 					 wanted != NULL ? trace_formats[i]->name : trace_formats[i]->hint);
