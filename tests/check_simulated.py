@@ -226,7 +226,8 @@ def check_cut(replays, seed, newer):
     got = result["peak_live_requested"], result["peak_reserved"]
     expected = peaks_after(snapshot["device_traces"][0], allocs)
     reproduced = result["parity"]["reproduced"] if allocs > 0 else 0
-    good = status == 0 and allocs > 0 and got == expected and reproduced == allocs
+    good = (status == 0 and allocs > 0 and got == expected and reproduced == allocs and
+            result["counts"]["start_unknown"])
     replays.expect(good, "cut", seed, "exit status", status, got, expected, result["parity"], error)
 
 
