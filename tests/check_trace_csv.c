@@ -2,8 +2,11 @@
 /*
  * RMM logs and soma's own trace: what their lines mean and what is refused.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/check_trace_support.h"
 
@@ -193,6 +196,48 @@ START_TEST(zero_bytes_and_endless_lines_are_refused)
 }
 END_TEST
 
+/* More than a reader takes at once. */
+START_TEST(a_pipe_can_be_rewound_before_its_end_was_read)
+{
+	enum { LINES = 3000 };
+	int ends[2], keep = dup(STDIN_FILENO);
+	struct trace_reader *reader;
+	struct trace_event event;
+	struct trace_error error;
+	int lines = 0;
+	pid_t child;
+
+	ck_assert_int_eq(pipe(ends), 0);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		FILE *out = fdopen(ends[1], "w");
+		close(ends[0]);
+		fputs(SOMA_HEADER, out);
+		for (int i = 0; i < LINES; i++)
+			fprintf(out, "%d,,alloc,0,0,0x7f0000000000,%d,somebody,,with a longer text\n", i, i + 1);
+		_exit(fclose(out) == 0 ? 0 : 1);
+	}
+	close(ends[1]);
+	dup2(ends[0], STDIN_FILENO);
+	close(ends[0]);
+	ck_assert_int_eq(trace_open("-", NULL, &reader, &error), TRACE_OK);
+	ck_assert_int_eq(trace_next(reader, &event, &error), TRACE_OK);
+	ck_assert_double_lt(trace_progress(reader), 1.0);
+	ck_assert_int_eq(trace_rewind(reader, &error), TRACE_OK);
+	for (; trace_next(reader, &event, &error) == TRACE_OK; lines++)
+		ck_assert_uint_eq(event.size, (uint64_t)lines + 1);
+	ck_assert_int_eq(lines, LINES);
+	ck_assert_double_eq(trace_progress(reader), 1.0);
+	trace_close(reader);
+	ck_assert_int_eq(waitpid(child, NULL, 0), child);
+	if (keep >= 0) {
+		dup2(keep, STDIN_FILENO);
+		close(keep);
+	}
+}
+END_TEST
+
 /* ---- RMM -------------------------------------------------------------------------------- */
 
 START_TEST(rmm_actions_become_events)
@@ -271,7 +316,7 @@ START_TEST(rmm_errors_name_the_line)
 END_TEST
 
 UNIT_MAIN("trace_csv", every_column_is_read, every_operation_has_its_word,
-	  quoted_fields_hold_commas_quotes_and_line_breaks,
+	  a_pipe_can_be_rewound_before_its_end_was_read, quoted_fields_hold_commas_quotes_and_line_breaks,
 	  a_quote_within_a_field_is_refused_and_swallows_nothing, a_deferred_free_is_told_by_its_detail,
 	  errors_name_the_line_and_what_was_expected, the_header_must_match,
 	  a_last_line_without_newline_counts_when_complete, zero_bytes_and_endless_lines_are_refused,

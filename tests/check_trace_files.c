@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/check_trace_support.h"
@@ -301,48 +300,6 @@ START_TEST(standard_input_can_be_a_pipe_and_rewound)
 }
 END_TEST
 
-/* More than a reader takes at once. */
-START_TEST(a_pipe_can_be_rewound_before_its_end_was_read)
-{
-	enum { LINES = 3000 };
-	int ends[2], keep = dup(STDIN_FILENO);
-	struct trace_reader *reader;
-	struct trace_event event;
-	struct trace_error error;
-	int lines = 0;
-	pid_t child;
-
-	ck_assert_int_eq(pipe(ends), 0);
-	child = fork();
-	ck_assert_int_ge(child, 0);
-	if (child == 0) {
-		FILE *out = fdopen(ends[1], "w");
-		close(ends[0]);
-		fputs("time,thread,op,device,stream,ptr,size,tag,generation,detail\n", out);
-		for (int i = 0; i < LINES; i++)
-			fprintf(out, "%d,,alloc,0,0,0x7f0000000000,%d,somebody,,with a longer text\n", i, i + 1);
-		_exit(fclose(out) == 0 ? 0 : 1);
-	}
-	close(ends[1]);
-	dup2(ends[0], STDIN_FILENO);
-	close(ends[0]);
-	ck_assert_int_eq(trace_open("-", NULL, &reader, &error), TRACE_OK);
-	ck_assert_int_eq(trace_next(reader, &event, &error), TRACE_OK);
-	ck_assert_double_lt(trace_progress(reader), 1.0);
-	ck_assert_int_eq(trace_rewind(reader, &error), TRACE_OK);
-	for (; trace_next(reader, &event, &error) == TRACE_OK; lines++)
-		ck_assert_uint_eq(event.size, (uint64_t)lines + 1);
-	ck_assert_int_eq(lines, LINES);
-	ck_assert_double_eq(trace_progress(reader), 1.0);
-	trace_close(reader);
-	ck_assert_int_eq(waitpid(child, NULL, 0), child);
-	if (keep >= 0) {
-		dup2(keep, STDIN_FILENO);
-		close(keep);
-	}
-}
-END_TEST
-
 START_TEST(standard_input_from_a_file_begins_where_it_stands)
 {
 	struct bytes bytes = { 0 };
@@ -489,7 +446,6 @@ UNIT_MAIN("trace_files", what_is_written_reads_back_the_same,
 	  a_closed_pipe_is_reported, a_place_that_cannot_be_written_is_reported_at_once,
 	  what_is_no_trace_is_refused_clearly, a_long_path_does_not_hide_the_message,
 	  a_format_can_be_insisted_on, a_file_can_be_rewound, standard_input_can_be_a_pipe_and_rewound,
-	  a_pipe_can_be_rewound_before_its_end_was_read,
 	  standard_input_from_a_file_begins_where_it_stands, gzip_is_unpacked_and_rewound,
 	  gzip_members_follow_each_other_and_padding_is_skipped,
 	  a_wrong_checksum_is_an_error_after_what_was_read, a_cut_gzip_file_gives_what_it_has,

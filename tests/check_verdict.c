@@ -165,8 +165,9 @@ random_lines(char *lines, size_t room, uint64_t *random, bool frees)
 		uint64_t size = below(random, 3) > 0 ? 1 + below(random, 400) * 512 : 1 + below(random, 8 * MIB);
 		const char *op = kind < 4 ? "alloc" : kind < 7 ? "free" : "sync";
 
-		used += (size_t)snprintf(lines + used, room - used, "%d,,%s,0,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,\n",
-					 i, op, below(random, 3), frees ? 4096 + block : 4096 + (uint64_t)i, size);
+		used += (size_t)snprintf(lines + used, room - used,
+					 "%d,,%s,0,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,\n", i, op,
+					 below(random, 3), 4096 + (frees ? block : (uint64_t)i), size);
 	}
 }
 
