@@ -299,9 +299,10 @@ def check_private(replays):
 def check_above(replays):
     """Segments that no event tells of lie above all that events tell of, and are in use."""
     allocator = Allocator(Random(0))
-    allocator.record("segment_alloc", allocator.end, 20 * MIB, 0)
-    allocator.record("alloc", allocator.end, 5 * MIB, 0)
-    allocator.record("alloc", allocator.end + 20 * MIB, 1000, 0)
+    segment = {"stream": 0}
+    allocator.record("segment_alloc", allocator.end, 20 * MIB, segment)
+    allocator.record("alloc", allocator.end, 5 * MIB, segment)
+    allocator.record("alloc", allocator.end + 20 * MIB, 1000, segment)
     snapshot = allocator.snapshot(0)
     snapshot["segments"] = [one_block(allocator.end, 20 * MIB, True),
                             one_block(allocator.end + 20 * MIB, 2 * MIB, False),
