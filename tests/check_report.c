@@ -334,8 +334,8 @@ START_TEST(the_text_says_peak_parity_and_verdict)
 	static const char *const lines[] = {
 		"dir/some.trace\n",
 		"  soma-csv, device 0, 4 events on 1 stream\n",
-		"  policy pytorch, capacity unlimited, release threshold keep everything, frees complete: "
-		"free\n",
+		"  policy pytorch, capacity unlimited, release threshold keep everything, frees",
+		", frees complete: free\n",
 		"  Peak live requested       1.46 KiB  at event 2\n",
 		"  Peak reserved             2.00 MiB\n",
 		"  Rounding waste               548 B\n",
