@@ -136,7 +136,7 @@ make_policy_odd(struct generator *g, struct soma_policy *p)
 
 	switch (generate_below(g, 10)) {
 	case 0:
-		p->size = generate_one_in(g, 2) ? 0 : p->size - 1;
+		p->size = generate_one_in(g, 2) ? 0 : sizeof *p - 1;
 		break;
 	case 1:
 		p->alignment = alignments[generate_below(g, 7)];
@@ -170,7 +170,7 @@ make_limits_odd(struct generator *g, struct soma_segment_source *source, struct 
 {
 	switch (generate_below(g, 7)) {
 	case 0:
-		limits->size = generate_one_in(g, 2) ? 0 : limits->size - 1;
+		limits->size = generate_one_in(g, 2) ? 0 : sizeof *limits - 1;
 		break;
 	case 1:
 		limits->base = limits->policy->alignment / 2 + 1;
@@ -182,7 +182,7 @@ make_limits_odd(struct generator *g, struct soma_segment_source *source, struct 
 		limits->segments = limits->segments == NULL ? source : NULL;
 		break;
 	case 4:
-		source->size -= 1;
+		source->size = sizeof *source - 1;
 		break;
 	case 5:
 		source->acquire = NULL;
