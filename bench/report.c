@@ -142,6 +142,7 @@ report_text(const struct measure_options *options, const struct measured *measur
 				print_figures(&scenarios[where], &contenders[who], &measured->at[where][who]);
 	printf("\nB/block: resident bytes of records per live block.  peak: peak address over peak live "
 	       "bytes.\n"
+	       "J: jemalloc's malloc and free.  T: an ordered-set best fit.\n"
 	       "\n%-19s %-25s %10s %-15s %8s\n",
 	       "target", "allocator", "at most", "of", "measured");
 	for (unsigned i = 0; i < target_count; i++) {

@@ -31,7 +31,7 @@ AS_IF([test "x$SOMA_JEMALLOC_FROM" != xsystem], [
 soma_jemalloc_quiet=no
 AS_IF([test "x$SOMA_JEMALLOC_FROM" = xsystem], [
   AC_CHECK_HEADER([jemalloc/jemalloc.h], [],
-    [AC_MSG_ERROR([jemalloc/jemalloc.h not found: run ./quickstart, or install libjemalloc-dev, or give --with-jemalloc=PREFIX])])
+    [AC_MSG_ERROR([jemalloc/jemalloc.h not found: run ./quickstart (it makes a private one), or give --with-jemalloc=PREFIX, or install libjemalloc-dev (then libsoma cannot be loaded by dlopen)])])
   JEMALLOC_CFLAGS=
   JEMALLOC_LIBS=-ljemalloc
   soma_jemalloc_text="system: replaces malloc in every process that links libsoma; libsoma cannot be loaded by dlopen"
