@@ -14,7 +14,8 @@
 #include "lib/model/state.h"
 
 enum soma_status
-soma_model_adopt_segment(struct soma_model *model, uint64_t id, unsigned pool, uint64_t address, uint64_t size)
+soma_model_adopt_segment(struct soma_model *model, uint64_t id, unsigned pool, uint64_t address,
+			 uint64_t size)
 {
 	struct soma__stream *stream;
 	enum soma_status status = soma__stream_accepting(model, id, &stream);
@@ -81,14 +82,16 @@ soma_model_adopt_block(struct soma_model *model, uint64_t ptr, uint64_t size, ui
 	uint32_t name = 0;
 
 	if ((ptr | capacity) % model->policy.alignment == 0 && size >= 1 && size <= capacity &&
-	    capacity - size <= UINT32_MAX && ptr < SOMA_MODEL_ADDRESS_MAX && capacity <= SOMA_MODEL_ADDRESS_MAX)
+	    capacity - size <= UINT32_MAX && ptr < SOMA_MODEL_ADDRESS_MAX &&
+	    capacity <= SOMA_MODEL_ADDRESS_MAX)
 		name = free_block_holding(model, address, address + granules);
 	if (name == 0)
 		return soma__fail(INVALID_VALUE,
 				  "0x%" PRIx64 ": %" PRIu64 " bytes in a block of %" PRIu64
 				  " are not part of one free block",
 				  ptr, size, capacity);
-	if (!soma__blocks_reserve(model) || !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
+	if (!soma__blocks_reserve(model) ||
+	    !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	name = carve(model, name, address, granules);
 	soma__lookup_put(&model->lookup, soma__block_at(model, name), address, name);

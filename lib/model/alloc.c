@@ -82,13 +82,15 @@ place(struct soma_model *model, struct soma__stream *stream, uint64_t size, stru
 	enum soma_status status;
 
 	if (!stream->ordered)
-		return soma__place(model, stream, pool_of(model, soma__bytes(model, granules)), granules, placement);
+		return soma__place(model, stream, pool_of(model, soma__bytes(model, granules)), granules,
+				   placement);
 	if (!soma__clock_reserve_legacy(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	joins = stream->clock.join_count;
 	soma__clock_join_legacy(model, stream);
 	joins = stream->clock.join_count - joins;
-	status = soma__place(model, stream, pool_of(model, soma__bytes(model, granules)), granules, placement);
+	status =
+		soma__place(model, stream, pool_of(model, soma__bytes(model, granules)), granules, placement);
 	if (status != SOMA_STATUS_OK)
 		soma__clock_undo(stream, joins);
 	return status;
@@ -108,7 +110,8 @@ soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t id, struct so
 		return status;
 	if (size > SOMA_MODEL_ADDRESS_MAX)
 		return out_of_device_memory(model, size);
-	if (!soma__blocks_reserve(model) || !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
+	if (!soma__blocks_reserve(model) ||
+	    !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	status = place(model, stream, size, &placement);
 	if (status == SOMA_STATUS_OK) {
@@ -203,7 +206,8 @@ free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
 	bool shelved = same && !model->policy.per_stream;
 	bool own = model->policy.per_stream && same && segment->stream == stream->id;
 
-	if ((shelved && !reserve_own_shelf(model, stream, segment->pool, granules)) || !join_order(model, stream))
+	if ((shelved && !reserve_own_shelf(model, stream, segment->pool, granules)) ||
+	    !join_order(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	charge_free(model, block, granules);
 	soma__lookup_remove(&model->lookup, &model->blocks, address, name);

@@ -72,7 +72,8 @@ file_complete(struct soma_model *model, uint32_t name, uint32_t node_name)
 	node->tag = soma__tag(SOMA__NODE_COMPLETE, soma__segment_at(model, soma__block_segment(block))->home);
 	keep = soma__keep_of(model, node);
 	model->stats.free_block_count++;
-	soma__keep_file(model, &keep, name, node_name, soma__block_address(block), soma__block_end(model, block), 0);
+	soma__keep_file(model, &keep, name, node_name, soma__block_address(block),
+			soma__block_end(model, block), 0);
 }
 
 void
@@ -89,7 +90,7 @@ soma__block_park(struct soma_model *model, struct soma__stream *stream, uint32_t
 	const struct soma__keep keep = { .stream = stream, .state = SOMA__NODE_PARKED };
 
 	soma__keep_in(model, &keep, name, soma__pending_node(model, stream, pool, position, keep.state),
-	       soma__block_address(block), soma__block_end(model, block));
+		      soma__block_address(block), soma__block_end(model, block));
 }
 
 void

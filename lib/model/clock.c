@@ -289,8 +289,8 @@ join_component(struct soma_model *model, struct soma__stream *stream, uint64_t i
 		clock->entry_count++;
 	}
 	clock->entries[at] = (struct soma__clock_entry){ .id = id, .seq = seq };
-	clock->joins[clock->join_count++] = (struct soma__join){
-		.position = stream->submitted, .id = id, .seq = seq, .before = before };
+	clock->joins[clock->join_count++] =
+		(struct soma__join){ .position = stream->submitted, .id = id, .seq = seq, .before = before };
 }
 
 void

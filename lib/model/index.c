@@ -82,8 +82,8 @@ soma__trees_find(const struct soma__index *index, const struct soma__shelf *shel
 			group = (unsigned)__builtin_ctzll(groups);
 			classes = shelf->trees[group]->classes;
 		}
-		tree = soma__tree_at_least(&index->trees,
-					   shelf->trees[group]->root[__builtin_ctzll(classes)], 0, 0);
+		tree = soma__tree_at_least(&index->trees, shelf->trees[group]->root[__builtin_ctzll(classes)],
+					   0, 0);
 	}
 	return soma__tree_at(&index->trees, tree)->record;
 }

@@ -60,14 +60,13 @@ soma__node_shelf(const struct soma__node *node)
 	return node->tag >> 2;
 }
 
-
 #define SOMA__CLASSES_PER_GROUP 64
 #define SOMA__REGIONS 16
 /* Groups for sizes up to 2^40 granules: one of the exact sizes below 64 and one for
  * each doubling from there on. */
 #define SOMA__GROUPS 36
 
-struct soma__bins { /* one group of `good` */
+struct soma__bins {       /* one group of `good` */
 	uint64_t classes; /* those that have a block */
 	uint16_t regions[SOMA__CLASSES_PER_GROUP];
 	uint32_t latest[SOMA__CLASSES_PER_GROUP]; /* the block put last, while it is there */
@@ -237,7 +236,8 @@ void soma__trees_put(struct soma__index *index, struct soma__shelf *shelf, uint3
 		     uint64_t granules);
 void soma__trees_remove(struct soma__index *index, struct soma__shelf *shelf, uint64_t address,
 			uint64_t granules);
-uint32_t soma__trees_find(const struct soma__index *index, const struct soma__shelf *shelf, uint64_t granules);
+uint32_t soma__trees_find(const struct soma__index *index, const struct soma__shelf *shelf,
+			  uint64_t granules);
 
 static inline void
 soma__shelf_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t node, uint64_t address,

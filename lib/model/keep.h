@@ -78,8 +78,8 @@ soma__keep_of(const struct soma_model *model, const struct soma__node *node)
 
 /* The block [address, end) goes where its node's state says. */
 static HOT void
-soma__keep_in(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name, uint64_t address,
-       uint64_t end)
+soma__keep_in(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name,
+	      uint64_t address, uint64_t end)
 {
 	struct soma__block *block = soma__block_at(model, name);
 
@@ -96,8 +96,8 @@ soma__keep_in(struct soma_model *model, const struct soma__keep *keep, uint32_t 
 
 /* The opposite; the node keeps its state. */
 static HOT void
-soma__keep_out(struct soma_model *model, const struct soma__keep *keep, const struct soma__block *block, uint64_t address,
-	 uint64_t end)
+soma__keep_out(struct soma_model *model, const struct soma__keep *keep, const struct soma__block *block,
+	       uint64_t address, uint64_t end)
 {
 	if (keep->state != SOMA__NODE_PARKED)
 		soma__shelf_remove(&model->index, keep->shelf, block->node, address, end - address);
@@ -141,8 +141,8 @@ soma__keep_joins(const struct soma_model *model, uint32_t tag, uint64_t barrier,
 /* Joins the block with its neighbours, then puts it on its shelf.  What joins is kept
  * in the same place.  (A complete node's position is stale, and the barrier 0.) */
 static HOT void
-soma__keep_file(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name, uint64_t address,
-     uint64_t end, uint64_t barrier)
+soma__keep_file(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name,
+		uint64_t address, uint64_t end, uint64_t barrier)
 {
 	uint32_t tag = soma__node_at(&model->index, node_name)->tag;
 	const struct soma__block *block = soma__block_at(model, name);
@@ -173,7 +173,7 @@ soma__keep_file(struct soma_model *model, const struct soma__keep *keep, uint32_
 /* The node of the stream's latest free. */
 static HOT uint32_t
 soma__pending_node(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t position,
-	     enum soma__node_state state)
+		   enum soma__node_state state)
 {
 	uint32_t node_name = soma__slab_take(&model->index.nodes, sizeof(struct soma__node));
 	struct soma__node *node = soma__node_at(&model->index, node_name);

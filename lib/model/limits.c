@@ -15,10 +15,11 @@ check_pool_row(const struct soma_policy *policy, unsigned pool)
 	uint64_t served = row->segment_max < row->request_max ? row->segment_max : row->request_max;
 
 	if (pool > 0 && row->request_max <= policy->pools[pool - 1].request_max)
-		return soma__fail(INVALID_VALUE, "policy: size pool %" PRIu64 " does not reach beyond the one before",
-				  pool);
+		return soma__fail(INVALID_VALUE,
+				  "policy: size pool %" PRIu64 " does not reach beyond the one before", pool);
 	if (row->split_min > (uint64_t)1 << 31)
-		return soma__fail(INVALID_VALUE, "policy: split_min %" PRIu64 " is above 2 GiB", row->split_min);
+		return soma__fail(INVALID_VALUE, "policy: split_min %" PRIu64 " is above 2 GiB",
+				  row->split_min);
 	if (policy->segments == SOMA_SEGMENTS_RANGE)
 		return SOMA_STATUS_OK;
 	if (row->segment_step == 0 || row->segment_step % policy->alignment != 0 ||
@@ -50,11 +51,12 @@ check_policy(const struct soma_policy *policy)
 	    policy->reuse > 15)
 		return soma__fail(INVALID_VALUE, "policy: unknown fit, segments or reuse");
 	if (policy->per_stream && (policy->segments == SOMA_SEGMENTS_RANGE || (policy->reuse & ordered) != 0))
-		return soma__fail(INVALID_VALUE,
-				  "policy: per_stream goes with separate segments, and without FOLLOW_EVENTS and INTERNAL");
+		return soma__fail(INVALID_VALUE, "policy: per_stream goes with separate segments, and "
+						 "without FOLLOW_EVENTS and INTERNAL");
 	if (policy->pool_count < 1 || policy->pool_count > SOMA_POLICY_POOLS_MAX ||
 	    (policy->segments == SOMA_SEGMENTS_RANGE && policy->pool_count != 1))
-		return soma__fail(INVALID_VALUE, "policy: pool_count %" PRIu64 " (a range has 1, segments 1 to 2)",
+		return soma__fail(INVALID_VALUE,
+				  "policy: pool_count %" PRIu64 " (a range has 1, segments 1 to 2)",
 				  policy->pool_count);
 	if (policy->batch > SOMA_POLICY_BATCH_MAX)
 		return soma__fail(INVALID_VALUE, "policy: batch %" PRIu64 " is above %" PRIu64, policy->batch,
@@ -66,7 +68,8 @@ check_policy(const struct soma_policy *policy)
 			return status;
 	}
 	if (policy->pools[policy->pool_count - 1].request_max != UINT64_MAX)
-		return soma__fail(INVALID_VALUE, "policy: the last size pool's request_max must be UINT64_MAX");
+		return soma__fail(INVALID_VALUE,
+				  "policy: the last size pool's request_max must be UINT64_MAX");
 	return SOMA_STATUS_OK;
 }
 
@@ -80,8 +83,8 @@ check_limits(const struct soma__limits *limits)
 		return status;
 	if (limits->base % policy->alignment != 0 || limits->base >= SOMA_MODEL_ADDRESS_MAX)
 		return soma__fail(INVALID_VALUE,
-				  "limits: base 0x%" PRIx64 " is misaligned or not below 0x%" PRIx64, limits->base,
-				  SOMA_MODEL_ADDRESS_MAX);
+				  "limits: base 0x%" PRIx64 " is misaligned or not below 0x%" PRIx64,
+				  limits->base, SOMA_MODEL_ADDRESS_MAX);
 	if (!limits->has_source)
 		return SOMA_STATUS_OK;
 	if (limits->source.acquire == NULL || limits->source.release == NULL)

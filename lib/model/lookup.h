@@ -23,10 +23,11 @@ struct soma__lookup {
 	uint64_t *buckets; /* link << 32 | hash & 0xffffffff; 0: empty */
 	unsigned shift;    /* the bucket is hash >> shift; at most 32 */
 	uint32_t used;
-	uint32_t grow_at;  /* entries that are too many for these buckets */
+	uint32_t grow_at; /* entries that are too many for these buckets */
 };
 
-bool soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks, struct soma__arena *arena);
+bool soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks,
+		       struct soma__arena *arena);
 
 /* Makes sure that one more entry fits. */
 static inline bool
@@ -69,7 +70,8 @@ soma__lookup_chained(const struct soma__slab *blocks, uint32_t link, uint64_t gr
 		struct soma__block *block = soma__lookup_block(blocks, soma__link_record(link));
 		uint32_t next = block->chain;
 
-		if (next != 0 && soma__block_address(soma__lookup_block(blocks, soma__link_record(next))) == granule)
+		if (next != 0 &&
+		    soma__block_address(soma__lookup_block(blocks, soma__link_record(next))) == granule)
 			return &block->chain;
 		link = next;
 	}

@@ -41,7 +41,8 @@ init(struct soma_model *model, struct soma__arena *arena, const struct soma__lim
 	soma__slab_init(&model->index.nodes, sizeof(struct soma__node), RECORDS_MAX);
 	soma__slab_init(&model->index.trees, sizeof(struct soma__tree_node), UINT32_MAX);
 	soma__slab_init(&model->blocks, sizeof(struct soma__block), RECORDS_MAX);
-	soma__slab_init(&model->segment_slab, sizeof(struct soma__segment), (uint32_t)1 << SOMA__SEGMENT_BITS);
+	soma__slab_init(&model->segment_slab, sizeof(struct soma__segment),
+			(uint32_t)1 << SOMA__SEGMENT_BITS);
 }
 
 static enum soma_status
@@ -52,14 +53,14 @@ make_tables(struct soma_model *model)
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	if (!soma__blocks_reserve(model) || !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
+	if (!soma__blocks_reserve(model) ||
+	    !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (batches(&model->policy)) {
 		model->queue_slots = 2;
 		while (model->queue_slots < 2 * model->policy.batch)
 			model->queue_slots *= 2;
-		model->queue =
-			soma__arena_alloc(model->arena, model->queue_slots * sizeof *model->queue, 64);
+		model->queue = soma__arena_alloc(model->arena, model->queue_slots * sizeof *model->queue, 64);
 		if (model->queue == NULL)
 			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	}

@@ -171,8 +171,8 @@ find_for_progress(struct soma_model *model, uint64_t id, struct soma__stream **s
 {
 	*stream = soma__stream_find(model, id);
 	if (*stream == NULL)
-		return soma__fail(INVALID_VALUE, "there is no stream %" PRIu64 ", or it was destroyed and is done",
-				  id);
+		return soma__fail(INVALID_VALUE,
+				  "there is no stream %" PRIu64 ", or it was destroyed and is done", id);
 	return soma__blocks_reserve(model) ? SOMA_STATUS_OK : SOMA_STATUS_OUT_OF_HOST_MEMORY;
 }
 
@@ -245,10 +245,10 @@ soma_model_position(const struct soma_model *model, uint64_t id, struct soma_mod
 	const struct soma__stream *stream = soma__stream_find(model, id);
 
 	if (stream == NULL)
-		return soma__fail(INVALID_VALUE, "there is no stream %" PRIu64 ", or it was destroyed and is done",
-				  id);
-	*position = (struct soma_model_position){ .submitted = stream->submitted,
-						  .executed = stream->executed };
+		return soma__fail(INVALID_VALUE,
+				  "there is no stream %" PRIu64 ", or it was destroyed and is done", id);
+	*position =
+		(struct soma_model_position){ .submitted = stream->submitted, .executed = stream->executed };
 	return SOMA_STATUS_OK;
 }
 

@@ -3,8 +3,8 @@
 #include "lib/model/pending.h"
 
 void
-soma__pending_file_followed(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t address,
-		   uint64_t granules)
+soma__pending_file_followed(struct soma_model *model, struct soma__stream *stream, uint32_t name,
+			    uint64_t address, uint64_t granules)
 {
 	struct soma__slab *trees = &model->index.trees;
 	const struct soma__node *node = soma__node_at(&model->index, name);
@@ -12,19 +12,22 @@ soma__pending_file_followed(struct soma_model *model, struct soma__stream *strea
 
 	tree = soma__tree_take(trees);
 	*soma__tree_at(trees, tree) = (struct soma__tree_node){
-		.record = name, .major = granules, .minor = address, .value = node->position };
+		.record = name, .major = granules, .minor = address, .value = node->position
+	};
 	soma__tree_insert(trees, &stream->by_size[soma__shelf_pool(model, soma__node_shelf(node))], tree);
 }
 
 void
-soma__pending_unfile_followed(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t address,
-		     uint64_t granules)
+soma__pending_unfile_followed(struct soma_model *model, struct soma__stream *stream, uint32_t name,
+			      uint64_t address, uint64_t granules)
 {
 	struct soma__slab *trees = &model->index.trees;
 	const struct soma__node *node = soma__node_at(&model->index, name);
 
 	soma__tree_give(trees,
-			soma__tree_remove(trees, &stream->by_size[soma__shelf_pool(model, soma__node_shelf(node))], granules, address));
+			soma__tree_remove(trees,
+					  &stream->by_size[soma__shelf_pool(model, soma__node_shelf(node))],
+					  granules, address));
 }
 
 bool
@@ -42,7 +45,7 @@ soma__pending_follow(struct soma_model *model, struct soma__stream *stream)
 			soma__block_at(model, soma__node_at(&model->index, name)->block);
 
 		soma__pending_file_followed(model, stream, name, soma__block_address(block),
-				   soma__block_granules(model, block));
+					    soma__block_granules(model, block));
 	}
 	return true;
 }

@@ -11,7 +11,8 @@ at(const struct soma_model *model, uint32_t number)
 }
 
 void
-soma__queue_push(struct soma_model *model, const struct soma__stream *stream, uint32_t block, uint64_t position)
+soma__queue_push(struct soma_model *model, const struct soma__stream *stream, uint32_t block,
+		 uint64_t position)
 {
 	*at(model, model->queue_tail++) = (struct soma__queued){
 		.block = block,
@@ -59,7 +60,8 @@ fetch(const struct soma_model *model, uint32_t count)
 	uint32_t names[2 * FETCH_MAX];
 
 	for (uint32_t i = 0; i < count; i++) {
-		const struct soma__block *block = soma__block_at(model, at(model, model->queue_head + i)->block);
+		const struct soma__block *block =
+			soma__block_at(model, at(model, model->queue_head + i)->block);
 
 		soma__lookup_fetch(&model->lookup, soma__block_address(block));
 		names[2 * i] = block->previous;

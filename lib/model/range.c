@@ -54,7 +54,8 @@ usable_last(const struct soma_model *model, const struct soma__stream *stream, u
 	const struct soma__block *block = soma__block_at(model, last);
 	const struct soma__node *node;
 
-	if (last == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE || soma__block_granules(model, block) >= granules)
+	if (last == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE ||
+	    soma__block_granules(model, block) >= granules)
 		return 0;
 	node = soma__node_at(&model->index, block->node);
 	if (soma__node_state(node) == SOMA__NODE_COMPLETE ||
@@ -105,11 +106,13 @@ make_hole(struct soma_model *model, uint32_t name)
 	struct soma__block *block = soma__block_at(model, name);
 	struct soma__segment *range = soma__segment_at(model, model->range);
 
-	if (block->previous != 0 && soma__block_kind(soma__block_at(model, block->previous)) == SOMA__BLOCK_HOLE) {
+	if (block->previous != 0 &&
+	    soma__block_kind(soma__block_at(model, block->previous)) == SOMA__BLOCK_HOLE) {
 		uint32_t previous = block->previous;
 
-		soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0,
-							 soma__block_address(soma__block_at(model, previous))));
+		soma__tree_give(trees,
+				soma__tree_remove(trees, &model->holes, 0,
+						  soma__block_address(soma__block_at(model, previous))));
 		soma__block_erase(model, name);
 		name = previous;
 		block = soma__block_at(model, name);
@@ -123,19 +126,21 @@ make_hole(struct soma_model *model, uint32_t name)
 		return;
 	}
 	if (soma__block_kind(soma__block_at(model, block->next)) == SOMA__BLOCK_HOLE) {
-		soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0,
-							 soma__block_address(soma__block_at(model, block->next))));
+		soma__tree_give(trees,
+				soma__tree_remove(trees, &model->holes, 0,
+						  soma__block_address(soma__block_at(model, block->next))));
 		soma__block_erase(model, block->next);
 	}
 	soma__block_set_kind(block, SOMA__BLOCK_HOLE);
-	soma__hole_put(model, soma__tree_take(trees), soma__block_address(block), soma__block_granules(model, block),
-		 name);
+	soma__hole_put(model, soma__tree_take(trees), soma__block_address(block),
+		       soma__block_granules(model, block), name);
 }
 
 bool
 soma__range_release(struct soma_model *model, uint64_t keep)
 {
-	uint64_t excess = model->stats.reserved > keep ? (model->stats.reserved - keep) >> model->granule_shift : 0;
+	uint64_t excess =
+		model->stats.reserved > keep ? (model->stats.reserved - keep) >> model->granule_shift : 0;
 	bool released = false;
 
 	while (excess > 0) {

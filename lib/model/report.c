@@ -43,15 +43,14 @@ settled_capacity(const struct soma_model *model)
 	return model->stats.capacity - capacity;
 }
 
-#define GETTER(name)                                                                               \
-	uint64_t soma_model_##name(const struct soma_model *model)                                 \
-	{                                                                                          \
-		if (offsetof(struct soma_model_stats, name) == offsetof(struct soma_model_stats, used)) \
-			return settled_used(model);                                                \
-		if (offsetof(struct soma_model_stats, name) ==                                     \
-		    offsetof(struct soma_model_stats, capacity))                                   \
-			return settled_capacity(model);                                            \
-		return model->stats.name;                                                          \
+#define GETTER(name)                                                                                        \
+	uint64_t soma_model_##name(const struct soma_model *model)                                          \
+	{                                                                                                   \
+		if (offsetof(struct soma_model_stats, name) == offsetof(struct soma_model_stats, used))     \
+			return settled_used(model);                                                         \
+		if (offsetof(struct soma_model_stats, name) == offsetof(struct soma_model_stats, capacity)) \
+			return settled_capacity(model);                                                     \
+		return model->stats.name;                                                                   \
 	}
 SOMA_MODEL_COUNTER_MAP(GETTER)
 #undef GETTER
@@ -178,8 +177,8 @@ walk_segment(const struct walk *walk, uint32_t name)
 }
 
 void
-soma_model_walk(const struct soma_model *model, bool (*visit)(void *context, const struct soma_extent *extent),
-		void *context)
+soma_model_walk(const struct soma_model *model,
+		bool (*visit)(void *context, const struct soma_extent *extent), void *context)
 {
 	const struct walk walk = { .model = model, .visit = visit, .context = context };
 	uint64_t from = 0;

@@ -62,8 +62,8 @@ soma__segment_set_idle(struct soma_model *model, uint32_t name, bool idle)
 		soma__tree_remove(&model->index.trees, &model->idle, granules, segment->address);
 		return;
 	}
-	*soma__tree_at(&model->index.trees, segment->idle_tree) = (struct soma__tree_node){
-		.record = name, .major = granules, .minor = segment->address };
+	*soma__tree_at(&model->index.trees, segment->idle_tree) =
+		(struct soma__tree_node){ .record = name, .major = granules, .minor = segment->address };
 	soma__tree_insert(&model->index.trees, &model->idle, segment->idle_tree);
 }
 
@@ -220,7 +220,8 @@ soma__segment_release(struct soma_model *model, uint32_t name)
 				      soma__bytes(model, granules));
 	else if (address + granules > model->index.base)
 		soma__space_give(model, address < model->index.base ? model->index.base : address,
-			   address < model->index.base ? address + granules - model->index.base : granules);
+				 address < model->index.base ? address + granules - model->index.base
+							     : granules);
 }
 
 static bool
@@ -274,8 +275,9 @@ soma__segments_grow(struct soma_model *model, struct soma__stream *stream, unsig
 bool
 soma__segments_reserve_release(struct soma_model *model)
 {
-	uint64_t blocks = soma__is_range(model) ?
-		model->stats.free_block_count + model->stats.pending_free_count : model->stats.segment_count;
+	uint64_t blocks = soma__is_range(model)
+				  ? model->stats.free_block_count + model->stats.pending_free_count
+				  : model->stats.segment_count;
 
 	model->headroom = 0;
 	return soma__slab_reserve(&model->index.trees, model->arena,

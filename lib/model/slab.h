@@ -24,7 +24,7 @@ struct soma__slab {
 	uint32_t limit;     /* most records there may be */
 	uint32_t free_head; /* freed records, linked through their first four bytes */
 	uint32_t free_count;
-	uint32_t fresh;     /* the lowest index never handed out */
+	uint32_t fresh; /* the lowest index never handed out */
 	uint32_t capacity;
 };
 

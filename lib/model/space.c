@@ -7,13 +7,14 @@
 void
 soma__hole_put(struct soma_model *model, uint32_t tree, uint64_t address, uint64_t granules, uint32_t block)
 {
-	*soma__tree_at(&model->index.trees, tree) = (struct soma__tree_node){
-		.record = block, .minor = address, .value = ~granules };
+	*soma__tree_at(&model->index.trees, tree) =
+		(struct soma__tree_node){ .record = block, .minor = address, .value = ~granules };
 	soma__tree_insert(&model->index.trees, &model->holes, tree);
 }
 
 bool
-soma__hole_take(struct soma_model *model, uint64_t granules, uint64_t *address, uint64_t *rest, uint32_t *block)
+soma__hole_take(struct soma_model *model, uint64_t granules, uint64_t *address, uint64_t *rest,
+		uint32_t *block)
 {
 	uint32_t tree = soma__tree_at_least_below(&model->index.trees, model->holes, 0, 0, ~granules + 1);
 	const struct soma__tree_node *node = soma__tree_at(&model->index.trees, tree);
@@ -72,8 +73,8 @@ soma__space_give(struct soma_model *model, uint64_t address, uint64_t granules)
 	tree = soma__tree_at_least(trees, model->holes, 0, address);
 	if (tree != 0 && soma__tree_at(trees, tree)->minor == address + granules) {
 		granules += ~soma__tree_at(trees, tree)->value;
-		soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0,
-							 soma__tree_at(trees, tree)->minor));
+		soma__tree_give(
+			trees, soma__tree_remove(trees, &model->holes, 0, soma__tree_at(trees, tree)->minor));
 	}
 	if (address + granules == model->space_end)
 		model->space_end = address;
@@ -94,7 +95,8 @@ soma__space_adopt(struct soma_model *model, uint64_t address, uint64_t end)
 		address = model->index.base;
 	if (address >= model->space_end) {
 		if (address > model->space_end)
-			soma__hole_put(model, soma__tree_take(trees), model->space_end, address - model->space_end, 0);
+			soma__hole_put(model, soma__tree_take(trees), model->space_end,
+				       address - model->space_end, 0);
 		model->space_end = end;
 		return;
 	}

@@ -13,7 +13,8 @@
 
 #define SOMA__ADDRESS_END(model) (SOMA_MODEL_ADDRESS_MAX >> (model)->granule_shift)
 
-void soma__hole_put(struct soma_model *model, uint32_t tree, uint64_t address, uint64_t granules, uint32_t block);
+void soma__hole_put(struct soma_model *model, uint32_t tree, uint64_t address, uint64_t granules,
+		    uint32_t block);
 bool soma__hole_exists(const struct soma_model *model, uint64_t granules);
 
 /* Takes the front of the lowest hole of at least `granules`; false if there is none.

@@ -22,10 +22,10 @@
 #include "lib/model/tree.h"
 
 struct soma__segment {
-	uint32_t first, last;  /* blocks */
-	uint32_t home;         /* shelf */
-	uint32_t tree;         /* its node in model->segments; record = this segment */
-	uint32_t idle_tree;    /* its node for model->idle */
+	uint32_t first, last; /* blocks */
+	uint32_t home;        /* shelf */
+	uint32_t tree;        /* its node in model->segments; record = this segment */
+	uint32_t idle_tree;   /* its node for model->idle */
 	uint32_t pool;
 	uint64_t stream;       /* whom it was made for */
 	uint64_t address, end; /* granules */
@@ -50,27 +50,27 @@ struct soma__clock {
 	uint32_t entry_count, entry_capacity;
 	struct soma__join *joins; /* by ascending position; what is known to be moot is dropped */
 	uint32_t join_first, join_count, join_capacity; /* [first, count) are kept */
-	uint32_t join_applied; /* those before it have raised what they imply */
+	uint32_t join_applied;                          /* those before it have raised what they imply */
 };
 
 struct soma__stream {
 	uint64_t id;
 	uint64_t submitted, executed, observed;
-	uint64_t barrier;        /* pending frees before it do not join later ones */
-	uint32_t oldest, newest; /* pending nodes by position */
+	uint64_t barrier;                        /* pending frees before it do not join later ones */
+	uint32_t oldest, newest;                 /* pending nodes by position */
 	uint32_t pending_next, pending_previous; /* in model->with_pending, while there are any */
-	uint32_t pending_count;  /* frees not complete: filed, parked and queued */
-	uint32_t segment_count;  /* segments made for it (per_stream) */
-	bool exists;             /* the slot is in use */
-	bool accepts;            /* not destroyed */
-	bool ordered;            /* legacy, or blocking: part of the implicit order */
-	bool followed;           /* by_size is kept */
-	bool raised;             /* in model->raised */
-	bool news;               /* in model->news */
-	uint32_t free_tree;      /* its node for model->free_slots */
-	uint64_t legacy_seen;    /* blocking: the legacy stream's `submitted` joined last */
+	uint32_t pending_count;                  /* frees not complete: filed, parked and queued */
+	uint32_t segment_count;                  /* segments made for it (per_stream) */
+	bool exists;                             /* the slot is in use */
+	bool accepts;                            /* not destroyed */
+	bool ordered;                            /* legacy, or blocking: part of the implicit order */
+	bool followed;                           /* by_size is kept */
+	bool raised;                             /* in model->raised */
+	bool news;                               /* in model->news */
+	uint32_t free_tree;                      /* its node for model->free_slots */
+	uint64_t legacy_seen;                    /* blocking: the legacy stream's `submitted` joined last */
 	struct soma__shelf *own[SOMA_POLICY_POOLS_MAX]; /* NULL until it is needed; the slot keeps them */
-	uint32_t by_size[SOMA_POLICY_POOLS_MAX]; /* pending nodes in a tree by (size, address) */
+	uint32_t by_size[SOMA_POLICY_POOLS_MAX];        /* pending nodes in a tree by (size, address) */
 	struct soma__clock clock;
 };
 
@@ -98,9 +98,9 @@ struct soma_model {
 	struct soma__shelf *shared[SOMA_POLICY_POOLS_MAX];
 	struct soma__stream **streams;
 	uint32_t stream_slots, stream_capacity; /* slots ever used */
-	uint32_t with_pending; /* list of streams with pending nodes: slot + 1, 0 ends it */
-	uint32_t *raised; /* slots whose released position rose */
-	uint32_t *news;   /* blocking streams that did something since the legacy stream looked */
+	uint32_t with_pending;                  /* list of streams with pending nodes: slot + 1, 0 ends it */
+	uint32_t *raised;                       /* slots whose released position rose */
+	uint32_t *news; /* blocking streams that did something since the legacy stream looked */
 	uint32_t raised_count, news_count;
 	uint32_t free_slots; /* tree by (0, slot): slots whose stream is gone */
 
@@ -110,18 +110,18 @@ struct soma_model {
 	uint32_t queue_slots; /* a power of two; 0: no batching */
 	uint32_t queue_head, queue_tail, queue_settled;
 
-	uint32_t unfiled;  /* queued and parked frees: each may need a node and two trees */
-	uint32_t headroom; /* operations that have their records: soma__blocks_reserve() */
-	uint32_t segments; /* tree by (address) */
-	uint32_t idle;     /* tree by (size, address) */
-	uint32_t holes;    /* tree by address, value ~size: of a range, or of the virtual space */
-	uint32_t range;    /* the range's segment */
-	uint64_t space_end; /* virtual space, segmented pools */
-	uint64_t top;       /* highest end, for regions */
-	uint64_t max;       /* granules that may be reserved */
+	uint32_t unfiled;         /* queued and parked frees: each may need a node and two trees */
+	uint32_t headroom;        /* operations that have their records: soma__blocks_reserve() */
+	uint32_t segments;        /* tree by (address) */
+	uint32_t idle;            /* tree by (size, address) */
+	uint32_t holes;           /* tree by address, value ~size: of a range, or of the virtual space */
+	uint32_t range;           /* the range's segment */
+	uint64_t space_end;       /* virtual space, segmented pools */
+	uint64_t top;             /* highest end, for regions */
+	uint64_t max;             /* granules that may be reserved */
 	enum soma_status refusal; /* why it last could not grow */
-	uint64_t threshold; /* bytes */
-	uint64_t max_pool_size; /* as it was given */
+	uint64_t threshold;       /* bytes */
+	uint64_t max_pool_size;   /* as it was given */
 };
 
 static inline struct soma__block *
