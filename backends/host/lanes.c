@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handing out lanes, and queueing on them.  Running is run.c.
+ *
+ * A lane becomes spare when its last handle is closed and it has run; until then a stream
+ * that was destroyed still has its work done by whoever waits for it.
+ */
+#include "backends/host/lanes.h"
+
+#include <string.h>
+
+#define OPS_AT_ONCE 32
+
+/* Native handles below are the default streams' names elsewhere. */
+#define NATIVE_FIRST 16
+
+/* ---- records ------------------------------------------------------------------ */
+
+static struct soma_backend_stream *
+lane_new(struct lanes *lanes)
+{
+	struct soma_backend_stream *lane = lanes->host->alloc(lanes->host->context, sizeof *lane, 64);
+
+	if (lane == NULL)
+		return NULL;
+	memset(lane, 0, sizeof *lane);
+	pthread_mutex_init(&lane->queue, NULL);
+	pthread_mutex_init(&lane->turn, NULL);
+	lane->tail = &lane->head;
+	lane->done_tail = &lane->done;
+	lane->native = NATIVE_FIRST + lanes->count++;
+	atomic_init(&lane->ticket, UINT64_MAX);
+	lane->next = atomic_load(&lanes->all);
+	atomic_store(&lanes->all, lane);
+	return lane;
+}
+
+bool
+lane_is_done(const struct soma_backend_stream *lane)
+{
+	uint64_t queued = atomic_load_explicit(&lane->queued, memory_order_acquire);
+
+	return atomic_load_explicit(&lane->run, memory_order_acquire) >= queued;
+}
+
+/* A lane that nobody has and that has run, or NULL; lanes->mutex is held. */
+static struct soma_backend_stream *
+find_spare(struct lanes *lanes)
+{
+	for (struct soma_backend_stream *lane = atomic_load(&lanes->all); lane != NULL; lane = lane->next)
+		if (lane->handles == 0 && lane_is_done(lane))
+			return lane;
+	return NULL;
+}
+
+static struct soma_backend_stream *
+lane_open_locked(struct lanes *lanes, enum lane_kind kind)
+{
+	struct soma_backend_stream *lane = find_spare(lanes);
+
+	if (lane == NULL)
+		lane = lane_new(lanes);
+	if (lane == NULL)
+		return NULL;
+	lane->handles = 1;
+	lane->thread = 0;
+	pthread_mutex_lock(&lane->queue);
+	lane->base = atomic_load(&lane->queued);
+	pthread_mutex_unlock(&lane->queue);
+	atomic_store(&lane->id, ++lanes->last_id);
+	atomic_store(&lane->kind, kind);
+	return lane;
+}
+
+struct soma_backend_stream *
+lane_open(struct lanes *lanes, enum lane_kind kind)
+{
+	pthread_mutex_lock(&lanes->mutex);
+	struct soma_backend_stream *lane = lane_open_locked(lanes, kind);
+	pthread_mutex_unlock(&lanes->mutex);
+	return lane;
+}
+
+/* A number of the calling thread's that no other thread ever has. */
+static uint64_t
+thread_number(void)
+{
+	static _Atomic uint64_t last;
+	static _Thread_local uint64_t number;
+
+	if (number == 0)
+		number = atomic_fetch_add(&last, 1) + 1;
+	return number;
+}
+
+/* One that was closed and has work left is the thread's stream still. */
+struct soma_backend_stream *
+lane_of_thread(struct lanes *lanes)
+{
+	uint64_t thread = thread_number();
+
+	pthread_mutex_lock(&lanes->mutex);
+	struct soma_backend_stream *lane = atomic_load(&lanes->all);
+	while (lane != NULL && lane->thread != thread)
+		lane = lane->next;
+	if (lane != NULL) {
+		lane->handles++;
+	} else if ((lane = lane_open_locked(lanes, LANE_PER_THREAD)) != NULL) {
+		lane->thread = thread;
+	}
+	pthread_mutex_unlock(&lanes->mutex);
+	return lane;
+}
+
+struct soma_backend_stream *
+lane_find(struct lanes *lanes, uint64_t native)
+{
+	pthread_mutex_lock(&lanes->mutex);
+	struct soma_backend_stream *lane = atomic_load(&lanes->all);
+	while (lane != NULL && (lane->native != native || lane->handles == 0))
+		lane = lane->next;
+	if (lane != NULL)
+		lane->handles++;
+	pthread_mutex_unlock(&lanes->mutex);
+	return lane;
+}
+
+void
+lane_close(struct lanes *lanes, struct soma_backend_stream *lane)
+{
+	pthread_mutex_lock(&lanes->mutex);
+	lane->handles--;
+	pthread_mutex_unlock(&lanes->mutex);
+}
+
+bool
+lanes_init(struct lanes *lanes, const struct soma_backend_host *host, struct heap *heap)
+{
+	lanes->host = host;
+	lanes->heap = heap;
+	if (pthread_mutex_init(&lanes->mutex, NULL) != 0)
+		return false;
+	lanes->legacy = lane_open(lanes, LANE_LEGACY);
+	return lanes->legacy != NULL;
+}
+
+/* The records go with the library's arena. */
+void
+lanes_fini(struct lanes *lanes)
+{
+	for (struct soma_backend_stream *lane = atomic_load(&lanes->all); lane != NULL; lane = lane->next) {
+		pthread_mutex_destroy(&lane->queue);
+		pthread_mutex_destroy(&lane->turn);
+	}
+	pthread_mutex_destroy(&lanes->mutex);
+}
+
+bool
+lanes_blocking_done(struct lanes *lanes)
+{
+	const struct soma_backend_stream *lane = atomic_load(&lanes->all);
+
+	for (; lane != NULL; lane = lane->next)
+		if (atomic_load(&lane->kind) != LANE_NON_BLOCKING && !lane_is_done(lane))
+			return false;
+	return true;
+}
+
+/* ---- events --------------------------------------------------------------------- */
+
+static struct soma_backend_event *
+event_new(struct lanes *lanes)
+{
+	struct soma_backend_event *event = lanes->host->alloc(lanes->host->context, sizeof *event, 0);
+
+	if (event != NULL)
+		pthread_mutex_init(&event->mutex, NULL);
+	return event;
+}
+
+struct soma_backend_event *
+event_open(struct lanes *lanes)
+{
+	pthread_mutex_lock(&lanes->mutex);
+	struct soma_backend_event *event = lanes->events;
+	if (event != NULL)
+		lanes->events = event->next;
+	pthread_mutex_unlock(&lanes->mutex);
+	if (event == NULL && (event = event_new(lanes)) == NULL)
+		return NULL;
+	event->lane = NULL;
+	event->position = 0;
+	return event;
+}
+
+void
+event_close(struct lanes *lanes, struct soma_backend_event *event)
+{
+	pthread_mutex_lock(&lanes->mutex);
+	event->next = lanes->events;
+	lanes->events = event;
+	pthread_mutex_unlock(&lanes->mutex);
+}
+
+/* ---- queueing ------------------------------------------------------------------- */
+
+static bool
+has_tickets(const struct soma_backend_stream *lane)
+{
+	return atomic_load_explicit(&lane->kind, memory_order_relaxed) != LANE_NON_BLOCKING;
+}
+
+/* The ticket is drawn under the queue's lock, so that a lane's tickets rise, and whoever
+ * sees a later one from elsewhere sees this lane's too. */
+uint64_t
+lane_put(struct lanes *lanes, struct soma_backend_stream *lane, struct item *item)
+{
+	item->next = NULL;
+	pthread_mutex_lock(&lane->queue);
+	uint64_t queued = atomic_load_explicit(&lane->queued, memory_order_relaxed);
+	item->ticket = 0;
+	if (has_tickets(lane)) {
+		bool idle = atomic_load(&lane->run) == queued;
+		/* Published before it is known, so that nobody who draws a later one overlooks it. */
+		if (idle)
+			atomic_store(&lane->ticket, 0);
+		item->ticket = atomic_fetch_add(&lanes->ticket, 1) + 1;
+		if (idle)
+			atomic_store(&lane->ticket, item->ticket);
+	}
+	*lane->tail = item;
+	lane->tail = &item->next;
+	atomic_store_explicit(&lane->queued, queued + 1, memory_order_release);
+	pthread_mutex_unlock(&lane->queue);
+	return queued + 1;
+}
+
+/* lane->queue is held. */
+static bool
+refill(struct lanes *lanes, struct soma_backend_stream *lane)
+{
+	struct op *ops = lanes->host->alloc(lanes->host->context, OPS_AT_ONCE * sizeof *ops, 64);
+
+	if (ops == NULL)
+		return false;
+	for (unsigned i = 0; i < OPS_AT_ONCE; i++) {
+		ops[i].item.next = lane->ops;
+		lane->ops = &ops[i].item;
+	}
+	return true;
+}
+
+struct op *
+lane_op(struct lanes *lanes, struct soma_backend_stream *lane)
+{
+	struct op *op = NULL;
+
+	pthread_mutex_lock(&lane->queue);
+	if (lane->ops != NULL || refill(lanes, lane)) {
+		op = (struct op *)lane->ops;
+		lane->ops = op->item.next;
+	}
+	pthread_mutex_unlock(&lane->queue);
+	return op;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spans by mmap: a range is reserved without access and without memory; mapping makes it
+ * accessible; unmapping puts a fresh inaccessible mapping in its place, which gives
+ * the memory back and lets the kernel join it with its neighbours.
+ */
+#include "backends/host/spans.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backends/host/error.h"
+
+#define RESERVED_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+
+struct span {
+	struct span *next;
+	uint64_t address;
+	uint64_t size;
+};
+
+bool
+spans_init(struct spans *spans, const struct soma_backend_host *host, struct heap *heap)
+{
+	spans->host = host;
+	spans->heap = heap;
+	spans->page = (uint64_t)sysconf(_SC_PAGESIZE);
+	return pthread_mutex_init(&spans->mutex, NULL) == 0;
+}
+
+void
+spans_fini(struct spans *spans)
+{
+	for (unsigned i = 0; i < SPAN_BUCKETS; i++)
+		for (struct span *span = spans->buckets[i]; span != NULL; span = span->next)
+			munmap((void *)(uintptr_t)span->address, span->size);
+	pthread_mutex_destroy(&spans->mutex);
+}
+
+static struct span **
+bucket(struct spans *spans, uint64_t address)
+{
+	return &spans->buckets[(address / spans->page * 0x9e3779b97f4a7c15u) >> 54];
+}
+
+static enum soma_status
+check(struct spans *spans, uint64_t address, uint64_t size)
+{
+	if (size > 0 && (address | size) % spans->page == 0)
+		return SOMA_STATUS_OK;
+	return host_fail(spans->host, SOMA_STATUS_INVALID_VALUE,
+			 "a span at 0x%" PRIx64 " of %" PRIu64 " bytes: both must be multiples of %" PRIu64
+			 ", and the size not 0",
+			 address, size, spans->page);
+}
+
+static enum soma_status
+refused(struct spans *spans, const char *what, uint64_t size, int error)
+{
+	return host_fail(spans->host,
+			 error == ENOMEM ? SOMA_STATUS_OUT_OF_DEVICE_MEMORY : SOMA_STATUS_INVALID_VALUE,
+			 "cannot %s a span of %" PRIu64 " bytes: %s%s", what, size, strerror(error),
+			 error == ENOMEM ? " (memory, address space or vm.max_map_count)" : "");
+}
+
+static char *
+reserve_range(uint64_t size, uint64_t alignment, uint64_t page)
+{
+	uint64_t spare = alignment > page ? alignment - page : 0;
+
+	if (size + spare < size)
+		return NULL;
+	char *p = mmap(NULL, size + spare, PROT_NONE, RESERVED_FLAGS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	uint64_t front = spare == 0 ? 0 : -(uintptr_t)p & (alignment - 1);
+	if (front > 0)
+		munmap(p, front);
+	if (spare > front)
+		munmap(p + front + size, spare - front);
+	return p + front;
+}
+
+enum soma_status
+spans_reserve(struct spans *spans, uint64_t size, uint64_t alignment, uint64_t *address)
+{
+	enum soma_status status = check(spans, 0, size);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if ((alignment & (alignment - 1)) != 0)
+		return host_fail(spans->host, SOMA_STATUS_INVALID_VALUE,
+				 "alignment %" PRIu64 " is not a power of two", alignment);
+	struct span *span = spans->host->alloc(spans->host->context, sizeof *span, 0);
+	if (span == NULL)
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	char *p = reserve_range(size, alignment, spans->page);
+	if (p == NULL) {
+		spans->host->free(spans->host->context, span, sizeof *span);
+		return refused(spans, "reserve", size, ENOMEM);
+	}
+	*span = (struct span){ .address = (uintptr_t)p, .size = size };
+	pthread_mutex_lock(&spans->mutex);
+	struct span **at = bucket(spans, span->address);
+	span->next = *at;
+	*at = span;
+	pthread_mutex_unlock(&spans->mutex);
+	*address = span->address;
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+spans_map(struct spans *spans, uint64_t address, uint64_t size)
+{
+	enum soma_status status = check(spans, address, size);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (!heap_charge(spans->heap, size))
+		return heap_no_memory(spans->heap, size, "the limit is reached");
+	if (mprotect((void *)(uintptr_t)address, size, PROT_READ | PROT_WRITE) != 0) {
+		heap_discharge(spans->heap, size);
+		return refused(spans, "map", size, errno);
+	}
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+spans_unmap(struct spans *spans, uint64_t address, uint64_t size)
+{
+	enum soma_status status = check(spans, address, size);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (mmap((void *)(uintptr_t)address, size, PROT_NONE, RESERVED_FLAGS | MAP_FIXED, -1, 0) ==
+	    MAP_FAILED)
+		return refused(spans, "unmap", size, errno);
+	heap_discharge(spans->heap, size);
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+spans_release(struct spans *spans, uint64_t address, uint64_t size)
+{
+	pthread_mutex_lock(&spans->mutex);
+	struct span **at = bucket(spans, address);
+	while (*at != NULL && (*at)->address != address)
+		at = &(*at)->next;
+	struct span *span = *at;
+	if (span != NULL && span->size == size)
+		*at = span->next;
+	else
+		span = NULL;
+	pthread_mutex_unlock(&spans->mutex);
+	if (span == NULL)
+		return host_fail(spans->host, SOMA_STATUS_INVALID_VALUE,
+				 "no span of %" PRIu64 " bytes was reserved at 0x%" PRIx64, size, address);
+	munmap((void *)(uintptr_t)address, size);
+	spans->host->free(spans->host->context, span, sizeof *span);
+	return SOMA_STATUS_OK;
+}

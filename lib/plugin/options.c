@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Splitting "guard.tombstones" into a module and its key, and refusing what nobody has. */
+#include "config.h"
+
+#include "lib/plugin/options.h"
+
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/base/nearest.h"
+
+static const char *const chosen_by_auto[] = { "async", "sync", "host" };
+
+static bool
+has_prefix(const char *key, const char *name, size_t length)
+{
+	return strncmp(key, name, length) == 0 && key[length] == '.';
+}
+
+static const char *
+nearest_key(const struct soma_backend_module *module, const char *key)
+{
+	size_t best_distance = SIZE_MAX;
+	const char *best = NULL;
+
+	for (const struct soma_backend_option_info *row = module->options; row->key != NULL; row++) {
+		size_t distance = soma__name_distance(key, strlen(key), row->key);
+		if (distance < best_distance) {
+			best_distance = distance;
+			best = row->key;
+		}
+	}
+	return best;
+}
+
+static bool
+has_key(const struct soma_backend_module *module, const char *key)
+{
+	for (const struct soma_backend_option_info *row = module->options; row->key != NULL; row++)
+		if (strcmp(row->key, key) == 0)
+			return true;
+	return false;
+}
+
+static enum soma_status
+check_key(const struct soma_backend_module *module, const char *key)
+{
+	if (module->options == NULL || module->options->key == NULL)
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE, "%s.%.63s: the backend %s has no options",
+					module->name, key, module->name);
+	if (has_key(module, key))
+		return SOMA_STATUS_OK;
+	return soma__error_text(SOMA_STATUS_INVALID_VALUE,
+				"there is no option \"%s.%.63s\"; the nearest is \"%s.%s\"", module->name,
+				key, module->name, nearest_key(module, key));
+}
+
+enum soma_status
+soma__backend_options(const struct soma__backend_config *config, const struct soma_backend_module *module,
+		      struct soma_backend_option *mine, size_t *count)
+{
+	size_t length = strlen(module->name), found = 0;
+
+	for (size_t i = 0; i < config->option_count; i++) {
+		const struct soma_backend_option *option = &config->options[i];
+		if (!has_prefix(option->key, module->name, length))
+			continue;
+		enum soma_status status = check_key(module, option->key + length + 1);
+		if (status != SOMA_STATUS_OK)
+			return status;
+		if (mine != NULL)
+			mine[found] = (struct soma_backend_option){ option->key + length + 1, option->value };
+		found++;
+	}
+	*count = found;
+	return SOMA_STATUS_OK;
+}
+
+static bool
+is_named(const char *name, const char *key)
+{
+	for (const char *at = name;; at++) {
+		size_t length = strcspn(at, ":");
+		if (has_prefix(key, at, length))
+			return true;
+		for (unsigned i = 0; length == 4 && memcmp(at, "auto", 4) == 0 && i < 3; i++)
+			if (has_prefix(key, chosen_by_auto[i], strlen(chosen_by_auto[i])))
+				return true;
+		at += length;
+		if (*at == '\0')
+			return false;
+	}
+}
+
+enum soma_status
+soma__backend_options_check(const struct soma__backend_config *config)
+{
+	for (size_t i = 0; i < config->option_count; i++) {
+		const char *key = config->options[i].key;
+		if (!is_named(config->name, key))
+			return soma__error_text(SOMA_STATUS_INVALID_VALUE,
+						"the option \"%.63s\" is of no backend in \"%.63s\"", key,
+						config->name);
+	}
+	return SOMA_STATUS_OK;
+}
