@@ -337,9 +337,7 @@ static const struct soma_backend_ops ops = {
 	.stream_position = host_stream_position,
 };
 
-SOMA_BACKEND_EXPORT const struct soma_backend_module soma_backend_module;
-
-const struct soma_backend_module soma_backend_module = {
+SOMA_BACKEND_EXPORT const struct soma_backend_module soma_backend_module = {
 	.abi = SOMA_BACKEND_ABI,
 	.size = sizeof soma_backend_module,
 	.name = "host",

@@ -132,14 +132,20 @@ check_ops(const struct soma_backend_ops *ops, struct soma__plugin *plugin)
 
 /* ---- the module ---------------------------------------------------------------- */
 
+enum soma_status
+soma__plugin_check_name(const struct soma_backend_module *module, const char *file_name)
+{
+	if (strcmp(module->name, file_name) == 0)
+		return SOMA_STATUS_OK;
+	return soma__error_text(SOMA_STATUS_ABI, "it is the module \"%.63s\" and must be in %.63s.so", module->name,
+				module->name);
+}
+
 static enum soma_status
-check_texts(const struct soma_backend_module *module, const char *file_name)
+check_texts(const struct soma_backend_module *module)
 {
 	if (module->name == NULL || module->version == NULL || module->description == NULL)
 		return soma__error_text(SOMA_STATUS_ABI, "its name, version or description is NULL");
-	if (strcmp(module->name, file_name) != 0)
-		return soma__error_text(SOMA_STATUS_ABI, "it is the module \"%.63s\" and must be in %.63s.so",
-					module->name, module->name);
 	for (const struct soma_backend_option_info *row = module->options; row != NULL && row->key != NULL;
 	     row++)
 		if (row->default_text == NULL || row->doc == NULL)
@@ -163,6 +169,8 @@ soma__plugin_check(const void *symbol, const char *file_name, struct soma__plugi
 					"its module table says %u bytes; at least %zu were expected",
 					module->size, least);
 	memcpy(&plugin->module, module, module->size < sizeof *module ? module->size : sizeof *module);
-	enum soma_status status = check_texts(&plugin->module, file_name);
+	enum soma_status status = check_texts(&plugin->module);
+	if (status == SOMA_STATUS_OK)
+		status = soma__plugin_check_name(&plugin->module, file_name);
 	return status == SOMA_STATUS_OK ? check_ops(plugin->module.ops, plugin) : status;
 }

@@ -157,7 +157,7 @@ load_locked(const char *path, const char *name, const struct soma__plugin **plug
 	*plugin = find_loaded(handle);
 	if (*plugin != NULL) { /* the record has a reference of its own */
 		dlclose(handle);
-		return SOMA_STATUS_OK;
+		return soma__plugin_check_name(&(*plugin)->module, name);
 	}
 	enum soma_status status = record(handle, path, name, plugin);
 	if (status != SOMA_STATUS_OK)

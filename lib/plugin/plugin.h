@@ -48,6 +48,9 @@ bool soma__plugin_name_ok(const char *name, size_t length);
 /* check.c: fills module, ops and groups from what the module exports.  The text does not name it. */
 enum soma_status soma__plugin_check(const void *symbol, const char *file_name, struct soma__plugin *plugin);
 
+/* Whether the module may be in a file of this name. */
+enum soma_status soma__plugin_check_name(const struct soma_backend_module *module, const char *file_name);
+
 /* One module that was found, for `soma info`. */
 struct soma__plugin_seen {
 	const char *name; /* of the file */
