@@ -44,6 +44,31 @@ class_shape(struct heap_class *class, unsigned index)
 	class->slots = slots < SLOTS_MAX ? (uint32_t)slots : SLOTS_MAX;
 }
 
+/*
+ * The calling thread's classes: the first threads each have their own.  Only the thread itself
+ * ever looks for its key, so the shard beside it needs no order.  Not _Thread_local:
+ * LeakSanitizer does not survive that in a module.
+ */
+static struct heap_class *
+own_classes(struct heap *heap)
+{
+	uintptr_t key = (uintptr_t)pthread_self();
+	size_t at = (size_t)((key * 0x9e3779b97f4a7c15u) >> 57);
+
+	for (unsigned probe = 0; probe < 8; probe++, at = (at + 1) % HEAP_THREADS) {
+		struct heap_thread *thread = &heap->threads[at];
+		uintptr_t found = atomic_load_explicit(&thread->key, memory_order_relaxed);
+		if (found == 0 && atomic_compare_exchange_strong(&thread->key, &found, key)) {
+			unsigned number = atomic_fetch_add(&heap->thread_count, 1);
+			thread->shard = number % HEAP_SHARDS;
+			found = key;
+		}
+		if (found == key)
+			return heap->classes[thread->shard];
+	}
+	return heap->classes[at % HEAP_SHARDS];
+}
+
 bool
 heap_init(struct heap *heap, const struct soma_backend_host *host, uint64_t limit, uint64_t threshold,
 	  bool huge)
@@ -54,9 +79,10 @@ heap_init(struct heap *heap, const struct soma_backend_host *host, uint64_t limi
 	atomic_init(&heap->threshold, threshold);
 	if (pthread_mutex_init(&heap->mutex, NULL) != 0)
 		return false;
-	for (unsigned i = 0; i < HEAP_CLASSES; i++) {
-		class_shape(&heap->classes[i], i);
-		if (pthread_mutex_init(&heap->classes[i].mutex, NULL) != 0)
+	for (unsigned i = 0; i < HEAP_SHARDS * HEAP_CLASSES; i++) {
+		struct heap_class *class = &heap->classes[i / HEAP_CLASSES][i % HEAP_CLASSES];
+		class_shape(class, i % HEAP_CLASSES);
+		if (pthread_mutex_init(&class->mutex, NULL) != 0)
 			return false;
 	}
 	return true;
@@ -64,13 +90,25 @@ heap_init(struct heap *heap, const struct soma_backend_host *host, uint64_t limi
 
 /* ---- slabs ------------------------------------------------------------------ */
 
+/* Records of single blocks are kept: giving one back costs the arena a system call. */
+static struct heap_slab *
+single_record(struct heap *heap)
+{
+	pthread_mutex_lock(&heap->mutex);
+	struct heap_slab *slab = heap->records;
+	if (slab != NULL)
+		heap->records = slab->next;
+	pthread_mutex_unlock(&heap->mutex);
+	return slab;
+}
+
 struct heap_slab *
 heap__slab_new(struct heap *heap, uint32_t slots)
 {
 	size_t size = sizeof(struct heap_slab) + slots * sizeof(struct item);
-	struct heap_slab *slab = heap->host->alloc(heap->host->context, size, 0);
+	struct heap_slab *slab = slots == 1 ? single_record(heap) : NULL;
 
-	if (slab == NULL)
+	if (slab == NULL && (slab = heap->host->alloc(heap->host->context, size, 0)) == NULL)
 		return NULL;
 	*slab = (struct heap_slab){ .slots = slots };
 	slab->vacant = slots == 64 ? UINT64_MAX : ((uint64_t)1 << slots) - 1;
@@ -82,6 +120,13 @@ heap__slab_new(struct heap *heap, uint32_t slots)
 void
 heap__slab_delete(struct heap *heap, struct heap_slab *slab)
 {
+	if (slab->slots == 1) {
+		pthread_mutex_lock(&heap->mutex);
+		slab->next = heap->records;
+		heap->records = slab;
+		pthread_mutex_unlock(&heap->mutex);
+		return;
+	}
 	heap->host->free(heap->host->context, slab, sizeof *slab + slab->slots * sizeof(struct item));
 }
 
@@ -239,7 +284,7 @@ heap_take(struct heap *heap, uint64_t size, uint64_t alignment, uint64_t *ptr)
 		alignment = HEAP_ALIGNMENT;
 	unsigned index = class_for(size, alignment);
 	if (index < HEAP_CLASSES)
-		return take_slot(heap, &heap->classes[index], size, ptr);
+		return take_slot(heap, &own_classes(heap)[index], size, ptr);
 	if (alignment < PAGE_BYTES)
 		alignment = PAGE_BYTES;
 	if (size <= RUN_MAX && alignment <= HEAP_GRANULARITY)
@@ -319,8 +364,8 @@ heap_put(struct heap *heap, struct item *item)
 void
 heap__drop_empty(struct heap *heap)
 {
-	for (unsigned i = 0; i < HEAP_CLASSES; i++) {
-		struct heap_class *class = &heap->classes[i];
+	for (unsigned i = 0; i < HEAP_SHARDS * HEAP_CLASSES; i++) {
+		struct heap_class *class = &heap->classes[i / HEAP_CLASSES][i % HEAP_CLASSES];
 		pthread_mutex_lock(&class->mutex);
 		struct heap_slab *slab = class->empty;
 		class->empty = NULL;

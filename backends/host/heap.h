@@ -26,6 +26,10 @@
 #define HEAP_ALIGNMENT 256u
 #define HEAP_GRANULARITY ((uint64_t)2 << 20)
 
+/* Threads are spread over so many sets of classes. */
+#define HEAP_SHARDS 8
+#define HEAP_THREADS 128
+
 /* 256 to 32768, four to a doubling from 1024 on. */
 #define HEAP_CLASSES 24
 
@@ -55,20 +59,32 @@ struct heap_class {
 	uint32_t pages;
 } __attribute__((aligned(64)));
 
+struct heap_thread {
+	_Atomic uintptr_t key; /* pthread_self(); 0: unused */
+	unsigned shard;
+};
+
 struct heap {
 	const struct soma_backend_host *host;
 	bool huge;
 	uint64_t limit; /* of `taken` */
 	_Atomic uint64_t threshold;
-	_Atomic uint64_t used, used_high;         /* requested bytes, until the put */
-	_Atomic uint64_t taken;                   /* pages of slabs and runs, own mappings, spans */
-	_Atomic uint64_t reserved, reserved_high; /* bytes mapped */
-	struct heap_class classes[HEAP_CLASSES];
-	pthread_mutex_t mutex; /* protects the chunks' page maps and both lists */
-	struct heap_chunk *chunks;
-	struct heap_slab *idle;   /* own mappings that nobody has */
-	struct heap_slab *mapped; /* own mappings that somebody has */
 	_Atomic(struct heap_leaf *) root[1 << HEAP_ROOT_BITS];
+	struct heap_thread threads[HEAP_THREADS];
+	_Atomic unsigned thread_count;
+	struct heap_class classes[HEAP_SHARDS][HEAP_CLASSES];
+	/* On lines of their own: every block changes the first. */
+	_Atomic uint64_t used __attribute__((aligned(64)));      /* requested bytes, until the put */
+	_Atomic uint64_t used_high __attribute__((aligned(64))); /* changes seldom */
+	_Atomic uint64_t taken
+		__attribute__((aligned(64)));     /* pages of slabs and runs, own mappings, spans */
+	_Atomic uint64_t reserved, reserved_high; /* bytes mapped */
+	pthread_mutex_t mutex;                    /* protects the chunks' page maps and what follows */
+	struct heap_chunk *chunks;
+	struct heap_slab *idle;    /* own mappings that nobody has */
+	struct heap_slab *mapped;  /* own mappings that somebody has */
+	struct heap_slab *records; /* unused records of single blocks */
+	uint64_t clock;            /* ticks when a chunk or a mapping falls idle */
 };
 
 /* `heap` is zeroed memory.  False without memory for a mutex. */

@@ -19,6 +19,7 @@ struct heap_slab {
 	struct heap_class *class;      /* NULL: a single block */
 	uint64_t base;
 	uint64_t bytes;
+	uint64_t idle_since;   /* of an own mapping: heap->clock; heap->mutex */
 	uint64_t vacant;       /* slots that can be taken; class->mutex */
 	_Atomic uint64_t live; /* slots that are taken and not claimed */
 	uint32_t slots;
@@ -29,6 +30,7 @@ struct heap_chunk {
 	struct heap_chunk *next; /* heap->mutex */
 	uint64_t base;
 	uint64_t vacant;                  /* pages; heap->mutex */
+	uint64_t idle_since;              /* when the last page fell vacant: heap->clock; heap->mutex */
 	uint64_t taken[CHUNK_PAGES / 64]; /* a bit a page; heap->mutex */
 	_Atomic(struct heap_slab *) page[CHUNK_PAGES];
 };

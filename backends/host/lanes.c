@@ -8,6 +8,8 @@
 #include "backends/host/lanes.h"
 
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define OPS_AT_ONCE 32
 
@@ -81,23 +83,11 @@ lane_open(struct lanes *lanes, enum lane_kind kind)
 	return lane;
 }
 
-/* A number of the calling thread's that no other thread ever has. */
-static uint64_t
-thread_number(void)
-{
-	static _Atomic uint64_t last;
-	static _Thread_local uint64_t number;
-
-	if (number == 0)
-		number = atomic_fetch_add(&last, 1) + 1;
-	return number;
-}
-
 /* One that was closed and has work left is the thread's stream still. */
 struct soma_backend_stream *
 lane_of_thread(struct lanes *lanes)
 {
-	uint64_t thread = thread_number();
+	uint64_t thread = (uint64_t)syscall(SYS_gettid);
 
 	pthread_mutex_lock(&lanes->mutex);
 	struct soma_backend_stream *lane = atomic_load(&lanes->all);

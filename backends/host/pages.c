@@ -264,6 +264,7 @@ heap__pages_put(struct heap *heap, struct heap_slab *slab)
 	set_pages(slab, NULL);
 	pthread_mutex_lock(&heap->mutex);
 	mark(slab->chunk, first, slab->bytes >> PAGE_SHIFT, false);
+	slab->chunk->idle_since = ++heap->clock;
 	pthread_mutex_unlock(&heap->mutex);
 	heap_discharge(heap, slab->bytes);
 }
@@ -372,62 +373,90 @@ heap__mapping_put(struct heap *heap, struct heap_slab *slab)
 	pthread_mutex_lock(&heap->mutex);
 	list_remove(&heap->mapped, slab);
 	list_push(&heap->idle, slab);
+	slab->idle_since = ++heap->clock;
 	pthread_mutex_unlock(&heap->mutex);
 	heap_discharge(heap, bytes);
 }
 
 /* ---- giving back ------------------------------------------------------------------------ */
 
-/* The largest idle mapping that may go, unlinked. */
+/* What has been idle longest and may go; heap->mutex is held. */
 static struct heap_slab *
-pop_mapping(struct heap *heap, uint64_t most)
+oldest_mapping(const struct heap *heap, uint64_t most)
 {
-	struct heap_slab *best = NULL;
+	struct heap_slab *oldest = NULL;
 
 	for (struct heap_slab *slab = heap->idle; slab != NULL; slab = slab->next)
-		if (slab->bytes <= most && (best == NULL || slab->bytes > best->bytes))
-			best = slab;
-	if (best != NULL)
-		list_remove(&heap->idle, best);
-	return best;
+		if (slab->bytes <= most && (oldest == NULL || slab->idle_since < oldest->idle_since))
+			oldest = slab;
+	return oldest;
 }
 
 static struct heap_chunk *
-pop_chunk(struct heap *heap, uint64_t most)
+oldest_chunk(const struct heap *heap, uint64_t most)
 {
-	if (most < CHUNK_BYTES)
-		return NULL;
-	for (struct heap_chunk **at = &heap->chunks; *at != NULL; at = &(*at)->next) {
-		struct heap_chunk *chunk = *at;
-		if (chunk->vacant == CHUNK_PAGES) {
-			*at = chunk->next;
-			return chunk;
-		}
+	struct heap_chunk *oldest = NULL;
+
+	for (struct heap_chunk *chunk = most < CHUNK_BYTES ? NULL : heap->chunks; chunk != NULL;
+	     chunk = chunk->next)
+		if (chunk->vacant == CHUNK_PAGES &&
+		    (oldest == NULL || chunk->idle_since < oldest->idle_since))
+			oldest = chunk;
+	return oldest;
+}
+
+static void
+unlink_chunk(struct heap *heap, const struct heap_chunk *chunk)
+{
+	struct heap_chunk **at = &heap->chunks;
+
+	while (*at != chunk)
+		at = &(*at)->next;
+	*at = chunk->next;
+}
+
+/* Takes one of them off the lists, and off `reserved` at once, so that two trims do not pass
+ * `keep` together. */
+static bool
+pick_one(struct heap *heap, uint64_t keep, struct heap_slab **slab, struct heap_chunk **chunk)
+{
+	pthread_mutex_lock(&heap->mutex);
+	uint64_t most = less(atomic_load(&heap->reserved), keep);
+	*slab = oldest_mapping(heap, most);
+	*chunk = oldest_chunk(heap, most);
+	if (*slab != NULL && *chunk != NULL) {
+		if ((*slab)->idle_since < (*chunk)->idle_since)
+			*chunk = NULL;
+		else
+			*slab = NULL;
 	}
-	return NULL;
+	if (*slab != NULL)
+		list_remove(&heap->idle, *slab);
+	if (*chunk != NULL)
+		unlink_chunk(heap, *chunk);
+	atomic_fetch_sub(&heap->reserved, *slab != NULL ? (*slab)->bytes : *chunk != NULL ? CHUNK_BYTES : 0);
+	pthread_mutex_unlock(&heap->mutex);
+	return *slab != NULL || *chunk != NULL;
 }
 
 static bool
 release_one(struct heap *heap, uint64_t keep)
 {
-	pthread_mutex_lock(&heap->mutex);
-	uint64_t most = less(atomic_load(&heap->reserved), keep);
-	struct heap_slab *slab = pop_mapping(heap, most);
-	struct heap_chunk *chunk = slab != NULL ? NULL : pop_chunk(heap, most);
-	/* Taken off at once, so that two trims do not pass `keep` together. */
-	uint64_t bytes = slab != NULL ? slab->bytes : chunk != NULL ? CHUNK_BYTES : 0;
-	atomic_fetch_sub(&heap->reserved, bytes);
-	pthread_mutex_unlock(&heap->mutex);
+	struct heap_chunk *chunk;
+	struct heap_slab *slab;
+
+	if (!pick_one(heap, keep, &slab, &chunk))
+		return false;
 	if (slab != NULL) {
 		heap__set_entries(heap, slab->base, HEAP_GRANULARITY, 0);
 		munmap((void *)(uintptr_t)slab->base, slab->bytes);
 		heap__slab_delete(heap, slab);
-	} else if (chunk != NULL) {
+	} else {
 		heap__set_entries(heap, chunk->base, CHUNK_BYTES, 0);
 		munmap((void *)(uintptr_t)chunk->base, CHUNK_BYTES);
 		heap->host->free(heap->host->context, chunk, sizeof *chunk);
 	}
-	return bytes > 0;
+	return true;
 }
 
 void
@@ -458,6 +487,6 @@ heap_fini(struct heap *heap)
 	for (struct heap_chunk *chunk = heap->chunks; chunk != NULL; chunk = chunk->next)
 		munmap((void *)(uintptr_t)chunk->base, CHUNK_BYTES);
 	pthread_mutex_destroy(&heap->mutex);
-	for (unsigned i = 0; i < HEAP_CLASSES; i++)
-		pthread_mutex_destroy(&heap->classes[i].mutex);
+	for (unsigned i = 0; i < HEAP_SHARDS * HEAP_CLASSES; i++)
+		pthread_mutex_destroy(&heap->classes[i / HEAP_CLASSES][i % HEAP_CLASSES].mutex);
 }
