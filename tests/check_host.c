@@ -156,6 +156,7 @@ START_TEST(waiting_for_an_event_runs_what_is_before_it_and_no_more)
 	struct soma_backend_event *event = record(c);
 	fill(r, 2, c);
 	OK(ops->event_synchronize(host, event));
+	ck_assert(is_done(event));
 	ck_assert_uint_eq(word(p), 1);
 	ck_assert_uint_eq(word(q), 1);
 	ck_assert_uint_eq(word(r), 1);
