@@ -112,7 +112,7 @@ module_query(struct soma_backend *self, struct soma_backend_info *info)
 	return SOMA_STATUS_OK;
 }
 
-static inline enum soma_status
+static enum soma_status __attribute__((unused))
 module_alloc(struct soma_backend *self, uint64_t size, uint64_t alignment, struct soma_backend_stream *stream,
 	     uint64_t *ptr)
 {
