@@ -16,8 +16,9 @@
  * It links nothing of soma: what it needs from the library comes in a table at
  * open (struct soma_backend_host).  The functions that <soma/status.h> declares
  * are therefore not for modules; its enum soma_status is.  A module is never
- * unloaded once it was opened, so it may have threads and thread-local data; it
- * must do nothing when it is merely loaded (no constructors, no environment).
+ * unloaded once it was opened, so it may have threads.  It must do nothing when
+ * it is merely loaded (no constructors, no environment), and may be open several
+ * times at once: state belongs into its struct soma_backend.
  *
  * Versions.  SOMA_BACKEND_ABI changes only when something here changes its meaning or
  * its place; a module of another number is refused before anything in it is
@@ -45,7 +46,7 @@
  * Addresses are uint64_t: they are the device's and not to be dereferenced, unless the
  * backend is SOMA_BACKEND_HOST_ACCESSIBLE.  Sizes are bytes.
  *
- * Since 0.2.
+ * Since 0.1.
  */
 #ifndef SOMA_BACKEND_H
 #define SOMA_BACKEND_H
@@ -125,9 +126,10 @@ struct soma_backend_inner {
 };
 
 /*
- * The library's side.  Valid, with all that it points to, until close has returned.  Everything in it
- * may be called from any thread, but not from a signal handler, and with no lock
- * held that an op may take, except log, fail, alloc and free, which call nothing back.
+ * The library's side.  Valid, with all that it points to, until close has returned.
+ * Everything in it may be called from any thread, but not from a signal handler.
+ * released may call ops, so the caller holds no lock that an op takes; the others call
+ * nothing back.
  */
 struct soma_backend_host {
 	size_t size; /* see "Versions" above */
