@@ -79,8 +79,12 @@ table_arena_free(struct soma_backend_arena *arena, void *memory, size_t size)
 static enum soma_status
 table_parse_size(void *context, const char *text, uint64_t *bytes)
 {
+	const char *problem = soma__size_parse(text, bytes);
 	(void)context;
-	return soma__size_parse(text, bytes);
+
+	if (problem != NULL)
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE, "\"%.64s\" %s", text, problem);
+	return SOMA_STATUS_OK;
 }
 
 static void
