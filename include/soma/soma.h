@@ -3,8 +3,10 @@
 #ifndef SOMA_SOMA_H
 #define SOMA_SOMA_H
 
+#include <soma/budget.h>
 #include <soma/log.h>
 #include <soma/model.h>
+#include <soma/resource.h>
 #include <soma/status.h>
 #include <soma/version.h>
 

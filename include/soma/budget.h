@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Budgets: at most so many bytes outstanding, and promises out of them.
+ *
+ * A budget is a resource around another one (<soma/resource.h>); its limit is fixed.
+ *
+ * A budget with no other budget under it is installed in the ledger: it counts every byte of the stack,
+ * also what is allocated around it through a resource under it or through another
+ * decorator.  So its `reserved` is the inner resource's bytes_outstanding whenever no
+ * call is under way.  It can be made only while nothing is outstanding, and stays
+ * in the ledger, without a limit, when it is released before the terminal is.
+ *
+ * A budget around another budget is a tenant's: it counts what is allocated through it, and
+ * so do the budgets under it.
+ *
+ * Thread safety, ownership and errors: as in <soma/resource.h>.
+ *
+ * Since 0.2.
+ */
+#ifndef SOMA_BUDGET_H
+#define SOMA_BUDGET_H
+
+#include <soma/resource.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* limit: at least 1. */
+enum soma_status soma_budget_create(struct soma_resource *inner, uint64_t limit, struct soma_resource **budget);
+
+/* Of the outermost budget at or under this resource; without one the limit is
+ * UINT64_MAX and nothing is reserved.  remaining = limit - reserved, at least 0. */
+uint64_t soma_budget_limit(struct soma_resource *budget);
+uint64_t soma_budget_reserved(struct soma_resource *budget);
+uint64_t soma_budget_remaining(struct soma_resource *budget);
+
+/* ---- reservations ----------------------------------------------------------- */
+
+/*
+ * A promise of bytes out of all budgets under a resource: nobody else gets them until
+ * they are drawn or returned.  It is not memory yet: the backend may still be out of it.
+ */
+struct soma_reservation;
+
+/* Tries what materialize tries when a budget is short.  Keeps the resource. */
+enum soma_status soma_reservation_create(struct soma_resource *resource, uint64_t bytes,
+					 struct soma_reservation **reservation);
+
+/*
+ * Materialises a block out of the promise.  SOMA_STATUS_INVALID_VALUE when it is larger than
+ * what is left; after any other error the promise is as before.
+ */
+enum soma_status soma_reservation_draw(struct soma_reservation *reservation, const struct soma_request *request,
+				       struct soma_block *block);
+
+/* Gives bytes of the promise back. */
+enum soma_status soma_reservation_return(struct soma_reservation *reservation, uint64_t bytes);
+
+/* Bytes neither drawn nor returned. */
+uint64_t soma_reservation_remaining(const struct soma_reservation *reservation);
+
+/* Returns what is left.  NULL is allowed.  Drawn blocks stay. */
+void soma_reservation_destroy(struct soma_reservation *reservation);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events of a backend, counted and used again: a use or a free takes one from the pool and whoever
+ * drops the last reference puts it back.  Recording an event anew does not touch waits that
+ * were queued on it before, so it may go back while those are pending.
+ *
+ * Any thread; `mutex` is held over no call to the backend.
+ */
+#ifndef SOMA_LIB_RESOURCE_EVENTS_H
+#define SOMA_LIB_RESOURCE_EVENTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <soma/backend.h>
+
+#include "lib/arena/arena.h"
+
+struct soma__event {
+	struct soma_backend_event *handle;
+	_Atomic uint32_t references;
+	struct soma__event *next; /* in the pool */
+};
+
+struct soma__events {
+	const struct soma_backend_ops *ops;
+	struct soma_backend *self;
+	struct soma__arena *arena;
+	pthread_mutex_t mutex;
+	struct soma__event *pool; /* mutex */
+	_Atomic uint64_t created; /* events that exist */
+	_Atomic uint64_t in_use;
+};
+
+void soma__events_init(struct soma__events *events, const struct soma_backend_inner *backend,
+		       struct soma__arena *arena);
+/* Destroys all that are in the pool. */
+void soma__events_fini(struct soma__events *events);
+
+/* A new event at the stream's present end, with one reference. */
+enum soma_status soma__event_record(struct soma__events *events, struct soma_backend_stream *stream,
+				    struct soma__event **event);
+
+static inline struct soma__event *
+soma__event_share(struct soma__event *event)
+{
+	if (event != NULL)
+		atomic_fetch_add_explicit(&event->references, 1, memory_order_relaxed);
+	return event;
+}
+
+/* NULL is allowed. */
+void soma__event_drop(struct soma__events *events, struct soma__event *event);
+
+/* False, too, when the backend cannot say. */
+bool soma__event_done(struct soma__events *events, struct soma__event *event);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is done when memory or a budget is short, from the cheapest to the dearest, with the request tried
+ * again after each step; and what a failure says in the end.
+ *
+ * `pressing` is held while the owner's callback runs, and by nobody who is not out of memory.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/base/log.h"
+#include "lib/resource/terminal.h"
+
+#define HOLDERS 3
+
+/* The terminals whose callback this thread is in: not to be called again from within. */
+static _Thread_local const struct soma__terminal *pressed;
+
+static bool
+is_shortage(enum soma_status status)
+{
+	return status == SOMA_STATUS_OUT_OF_BUDGET || status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
+}
+
+/* What is missing, of what can be counted. */
+static uint64_t
+bytes_needed(const struct soma__call *call)
+{
+	uint64_t wanted = call->bytes + call->pressure, remaining, promised;
+
+	if (wanted < call->bytes)
+		wanted = UINT64_MAX;
+	if (call->refused == NULL)
+		return call->bytes;
+	remaining = soma__account_remaining(call->refused);
+	promised = atomic_load_explicit(&call->refused->promised, memory_order_relaxed);
+	remaining = remaining > promised ? remaining - promised : 0;
+	return wanted > remaining ? wanted - remaining : call->bytes;
+}
+
+/* ---- the steps: false where there is nothing of the kind ------------------------------ */
+
+static bool
+step_reap(struct soma__terminal *terminal, const struct soma__call *call)
+{
+	(void)call;
+	(void)soma__terminal_reap(terminal);
+	return true;
+}
+
+static bool
+step_settle(struct soma__terminal *terminal, const struct soma__call *call)
+{
+	(void)call;
+	return soma__terminal_can(terminal, SOMA_BACKEND_GUARD) &&
+	       terminal->ops->guard_settle(terminal->self) == SOMA_STATUS_OK;
+}
+
+/* Only what is needed: what the guard still holds, it still watches. */
+static bool
+step_drain(struct soma__terminal *terminal, const struct soma__call *call)
+{
+	struct soma_backend_guard_stats stats = { .size = sizeof stats };
+	uint64_t needed = bytes_needed(call);
+
+	if (!soma__terminal_can(terminal, SOMA_BACKEND_GUARD) ||
+	    terminal->ops->guard_stats(terminal->self, &stats) != SOMA_STATUS_OK)
+		return false;
+	return terminal->ops->guard_drain(terminal->self, stats.quarantined_bytes > needed
+								  ? stats.quarantined_bytes - needed
+								  : 0) == SOMA_STATUS_OK;
+}
+
+static bool
+step_drain_all(struct soma__terminal *terminal, const struct soma__call *call)
+{
+	(void)call;
+	return soma__terminal_can(terminal, SOMA_BACKEND_GUARD) &&
+	       terminal->ops->guard_drain(terminal->self, 0) == SOMA_STATUS_OK;
+}
+
+/* Trimming gives nothing to a budget: those count blocks. */
+static bool
+step_trim(struct soma__terminal *terminal, const struct soma__call *call)
+{
+	return call->refused == NULL && soma__terminal_can(terminal, SOMA_BACKEND_POOL) &&
+	       terminal->ops->pool_trim(terminal->self, 0) == SOMA_STATUS_OK;
+}
+
+static const struct step {
+	const char *name;
+	bool (*run)(struct soma__terminal *terminal, const struct soma__call *call);
+} steps[] = {
+	{ "reaped finished frees", step_reap }, { "settled the guard", step_settle },
+	{ "drained quarantine", step_drain },   { "drained all quarantine", step_drain_all },
+	{ "trimmed the pool", step_trim },
+};
+
+#define STEPS (sizeof steps / sizeof steps[0])
+
+/* Once more, with the record of what refused it last. */
+static enum soma_status
+try_again(struct soma__call *call)
+{
+	call->refused = NULL;
+	return call->attempt(call);
+}
+
+/* ---- the owner's callback ------------------------------------------------------------- */
+
+static soma_pressure_callback *
+find_callback(const struct soma__call *call, void **context)
+{
+	soma_pressure_callback *callback = NULL;
+
+	pthread_mutex_lock(&call->via->terminal->stack);
+	for (const struct soma_resource *r = call->via; r != NULL && callback == NULL; r = r->next) {
+		callback = r->callback;
+		*context = r->callback_context;
+	}
+	pthread_mutex_unlock(&call->via->terminal->stack);
+	return callback;
+}
+
+/* Another thread's callback may have helped this one while it waited for its turn. */
+static enum soma_status
+call_owner(struct soma__call *call, enum soma_status status, unsigned *attempts)
+{
+	struct soma__terminal *terminal = call->via->terminal;
+	const struct soma__terminal *outer = pressed;
+	void *context;
+	soma_pressure_callback *callback = find_callback(call, &context);
+
+	if (callback == NULL || pressed == terminal)
+		return status;
+	pthread_mutex_lock(&terminal->pressing);
+	pressed = terminal;
+	status = try_again(call);
+	while (is_shortage(status) && *attempts < SOMA_PRESSURE_ATTEMPTS_MAX) {
+		if (!callback(context, bytes_needed(call), ++*attempts))
+			break;
+		(void)soma__terminal_reap(terminal);
+		status = try_again(call);
+	}
+	pressed = outer;
+	pthread_mutex_unlock(&terminal->pressing);
+	return status;
+}
+
+/* ---- failing ------------------------------------------------------------------------------ */
+
+struct holders {
+	struct soma_tag_account largest[HOLDERS];
+};
+
+static bool
+note_holder(void *context, const struct soma_tag_account *account)
+{
+	struct holders *holders = context;
+	struct soma_tag_account moved = *account;
+
+	for (size_t i = 0; i < HOLDERS; i++) {
+		struct soma_tag_account *place = &holders->largest[i], old = *place;
+		if (moved.live_bytes <= place->live_bytes)
+			continue;
+		*place = moved;
+		moved = old;
+	}
+	return true;
+}
+
+struct text {
+	size_t used;
+	char text[320];
+};
+
+__attribute__((format(printf, 2, 3))) static void
+append(struct text *text, const char *format, ...)
+{
+	va_list args;
+	size_t room = sizeof text->text - text->used;
+
+	va_start(args, format);
+	int length = vsnprintf(text->text + text->used, room, format, args);
+	va_end(args);
+	if (length > 0)
+		text->used += (size_t)length < room ? (size_t)length : room - 1;
+}
+
+static void
+append_holders(struct text *text, struct soma_resource *resource)
+{
+	struct holders holders = { 0 };
+
+	soma_resource_walk_tags(resource, note_holder, &holders);
+	for (size_t i = 0; i < HOLDERS && holders.largest[i].live_bytes > 0; i++) {
+		const struct soma_tag_account *holder = &holders.largest[i];
+		append(text, "%s%.40s %" PRIu64, i == 0 ? "; most is held by " : ", ",
+		       holder->tag == SOMA_TAG_NONE ? "(no tag)" : soma_tag_name(holder->tag),
+		       holder->live_bytes);
+	}
+}
+
+static void
+append_tried(struct text *text, unsigned tried, unsigned attempts)
+{
+	const char *before = "; tried: ";
+
+	for (size_t i = 0; i < STEPS; i++) {
+		if (!(tried & 1u << i))
+			continue;
+		append(text, "%s%s", before, steps[i].name);
+		before = ", ";
+	}
+	if (attempts > 0)
+		append(text, "%scalled the owner %u times", before, attempts);
+}
+
+/* The figures are those of the last attempt; where the backend gave none, what the device says. */
+static void
+fill_figures(const struct soma__call *call, struct soma_error *error)
+{
+	struct soma__terminal *terminal = call->via->terminal;
+	struct soma_backend_info info = { .size = sizeof info };
+
+	error->requested = call->bytes;
+	if (error->limit != 0 || terminal->ops->query(terminal->self, &info) != SOMA_STATUS_OK)
+		return;
+	error->limit = info.total;
+	error->remaining = info.free;
+	error->current = info.total > info.free ? info.total - info.free : 0;
+}
+
+static enum soma_status
+fail(struct soma__call *call, enum soma_status status, unsigned tried, unsigned attempts)
+{
+	struct soma_error error = *soma_error_last();
+	struct text text = { 0 };
+
+	fill_figures(call, &error);
+	append(&text, "%s: %" PRIu64 " bytes requested, %" PRIu64 " of %" PRIu64 " in use",
+	       soma_status_text(status), error.requested, error.current, error.limit);
+	if (call->pressure > 0)
+		append(&text, ", %" PRIu64 " promised to others", call->pressure);
+	if (call->hopeless)
+		append(&text, "; larger than the limit");
+	append_tried(&text, tried, attempts);
+	append_holders(&text, call->via);
+	(void)soma__error_text(status, "%s", text.text);
+	soma__error_sizes(error.requested, error.current, error.remaining, error.limit);
+	soma__error_driver(error.driver_code);
+	return status;
+}
+
+static void
+tell_failed(const struct soma__call *call)
+{
+	for (struct soma_resource *o = call->via->observer; o != NULL; o = o->next->observer)
+		o->ops->failed(o, call);
+}
+
+static enum soma_status
+climb(struct soma__call *call, enum soma_status status, unsigned *tried, unsigned *attempts)
+{
+	for (size_t i = 0; i < STEPS && is_shortage(status) && !call->hopeless; i++) {
+		if (!steps[i].run(call->via->terminal, call))
+			continue;
+		*tried |= 1u << i;
+		status = try_again(call);
+	}
+	if (is_shortage(status) && !call->hopeless)
+		status = call_owner(call, status, attempts);
+	return status;
+}
+
+enum soma_status
+soma__pressure_relieve(struct soma__call *call, enum soma_status status)
+{
+	unsigned tried = 0, attempts = 0;
+
+	if (is_shortage(status))
+		status = climb(call, status, &tried, &attempts);
+	if (is_shortage(status))
+		(void)fail(call, status, tried, attempts);
+	if (status != SOMA_STATUS_OK)
+		tell_failed(call);
+	return status;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams and their pending frees.  The table's mutex is for making and destroying, each stream's own for its
+ * pending frees.
+ */
+#include "lib/resource/streams.h"
+
+#include <string.h>
+
+#include <soma/model.h>
+
+#include "lib/base/error.h"
+
+#define SLOT_MASK (((uint64_t)1 << SOMA__STREAM_SLOT_BITS) - 1)
+
+/* ---- slots ------------------------------------------------------------------------- */
+
+/* A new slot, not visible yet. */
+static struct soma__stream *
+add_slot(struct soma__streams *streams)
+{
+	uint32_t slot = atomic_load_explicit(&streams->slots, memory_order_relaxed);
+	struct soma__stream *_Atomic *place = &streams->chunk[slot / SOMA__STREAMS_CHUNK];
+	struct soma__stream *stream;
+
+	if (slot >= SOMA__STREAMS_CHUNK * SOMA__STREAMS_CHUNKS) {
+		soma__fail(OUT_OF_HOST_MEMORY, "too many streams: %" PRIu64 " exist", slot);
+		return NULL;
+	}
+	if (atomic_load_explicit(place, memory_order_relaxed) == NULL) {
+		stream = soma__arena_calloc(streams->arena, SOMA__STREAMS_CHUNK * sizeof *stream, 64);
+		if (stream == NULL)
+			return NULL;
+		atomic_store_explicit(place, stream, memory_order_release);
+	}
+	stream = soma__stream_at(streams, slot);
+	atomic_store_explicit(&stream->id, slot, memory_order_relaxed);
+	pthread_mutex_init(&stream->mutex, NULL);
+	stream->destroyed = true;
+	atomic_store_explicit(&streams->slots, slot + 1, memory_order_release);
+	return stream;
+}
+
+/* Destroyed, nothing pending, and all its work known to be done. */
+static bool
+is_over(struct soma__streams *streams, struct soma__stream *stream)
+{
+	struct soma__event *done = NULL;
+	bool over;
+
+	pthread_mutex_lock(&stream->mutex);
+	over = stream->destroyed && stream->head == NULL;
+	if (over && stream->final != NULL) {
+		over = soma__event_done(streams->events, stream->final);
+		if (over) {
+			done = stream->final;
+			stream->final = NULL;
+		}
+	}
+	pthread_mutex_unlock(&stream->mutex);
+	soma__event_drop(streams->events, done);
+	return over;
+}
+
+/* Slot 0 is never destroyed, so the loop passes it over. */
+static struct soma__stream *
+take_slot(struct soma__streams *streams)
+{
+	uint32_t count = atomic_load_explicit(&streams->slots, memory_order_relaxed);
+
+	for (uint32_t i = 1; i < count; i++) {
+		struct soma__stream *stream = soma__stream_at(streams, i);
+		if (is_over(streams, stream)) {
+			atomic_fetch_add_explicit(&stream->id, SLOT_MASK + 1, memory_order_release);
+			return stream;
+		}
+	}
+	return add_slot(streams);
+}
+
+/* ---- making and destroying -------------------------------------------------------------- */
+
+static enum soma_status
+make_handle(struct soma__streams *streams, unsigned flags, const uint64_t *native,
+	    struct soma_backend_stream **handle)
+{
+	const struct soma_backend_ops *ops = streams->events->ops;
+	struct soma_backend *self = streams->events->self;
+
+	if (native != NULL)
+		return ops->stream_wrap(self, *native, handle);
+	return ops->stream_create(
+		self, flags & SOMA_STREAM_NON_BLOCKING ? SOMA_BACKEND_STREAM_NON_BLOCKING : 0, handle);
+}
+
+static enum soma_status
+create_locked(struct soma__streams *streams, unsigned flags, const uint64_t *native, uint64_t *id)
+{
+	struct soma__stream *stream = take_slot(streams);
+	struct soma_backend_stream *handle = NULL;
+	enum soma_status status;
+
+	if (stream == NULL)
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	status = make_handle(streams, flags, native, &handle);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	pthread_mutex_lock(&stream->mutex);
+	stream->handle = handle;
+	stream->destroyed = false;
+	pthread_mutex_unlock(&stream->mutex);
+	*id = atomic_load_explicit(&stream->id, memory_order_relaxed);
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma__stream_create(struct soma__streams *streams, unsigned flags, const uint64_t *native, uint64_t *id)
+{
+	enum soma_status status;
+
+	if (!streams->have_streams)
+		return soma__fail(NOT_SUPPORTED, "the backend has no streams");
+	if (flags & ~(unsigned)SOMA_STREAM_NON_BLOCKING)
+		return soma__fail(INVALID_VALUE, "stream flags 0x%" PRIx64 ": expected SOMA_STREAM_*", flags);
+	pthread_mutex_lock(&streams->mutex);
+	status = create_locked(streams, flags, native, id);
+	pthread_mutex_unlock(&streams->mutex);
+	return status;
+}
+
+/* All its work as an event, or waited for when there is none to be had. */
+static enum soma_status
+finalise(struct soma__streams *streams, struct soma__stream *stream, struct soma__event **final)
+{
+	const struct soma_backend_ops *ops = streams->events->ops;
+
+	*final = NULL;
+	if (soma__event_record(streams->events, stream->handle, final) == SOMA_STATUS_OK)
+		return SOMA_STATUS_OK;
+	return ops->stream_synchronize(streams->events->self, stream->handle);
+}
+
+enum soma_status
+soma__stream_destroy(struct soma__streams *streams, uint64_t id)
+{
+	struct soma__event *final;
+	struct soma__stream *stream;
+	enum soma_status status = soma__stream_open(streams, id, &stream);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (id == 0)
+		return soma__fail(INVALID_VALUE, "the legacy default stream cannot be destroyed");
+	status = finalise(streams, stream, &final);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	pthread_mutex_lock(&stream->mutex);
+	stream->final = final;
+	stream->destroyed = true;
+	struct soma_backend_stream *handle = stream->handle;
+	stream->handle = NULL;
+	pthread_mutex_unlock(&stream->mutex);
+	streams->events->ops->stream_destroy(streams->events->self, handle);
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma__streams_init(struct soma__streams *streams, struct soma__events *events, struct soma__arena *arena,
+		   bool have_streams)
+{
+	struct soma_backend_stream *handle = NULL;
+	enum soma_status status = SOMA_STATUS_OK;
+	struct soma__stream *legacy;
+
+	memset(streams, 0, sizeof *streams);
+	streams->events = events;
+	streams->arena = arena;
+	streams->have_streams = have_streams;
+	if (have_streams)
+		status = events->ops->stream_default(events->self, SOMA_BACKEND_STREAM_LEGACY, &handle);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	legacy = add_slot(streams);
+	if (legacy == NULL) {
+		if (handle != NULL)
+			events->ops->stream_destroy(events->self, handle);
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	}
+	legacy->destroyed = false;
+	legacy->handle = handle;
+	pthread_mutex_init(&streams->mutex, NULL);
+	return SOMA_STATUS_OK;
+}
+
+void
+soma__streams_fini(struct soma__streams *streams)
+{
+	uint32_t count = atomic_load(&streams->slots);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct soma__stream *stream = soma__stream_at(streams, i);
+		if (stream->handle != NULL)
+			streams->events->ops->stream_destroy(streams->events->self, stream->handle);
+		soma__event_drop(streams->events, stream->final);
+		for (struct soma__record *r = stream->head; r != NULL; r = r->queued)
+			soma__event_drop(streams->events, r->passed);
+		pthread_mutex_destroy(&stream->mutex);
+	}
+	pthread_mutex_destroy(&streams->mutex);
+}
+
+/* ---- finding --------------------------------------------------------------------------- */
+
+struct soma__stream *
+soma__stream_find(struct soma__streams *streams, uint64_t id)
+{
+	uint64_t slot = id & SLOT_MASK;
+	struct soma__stream *stream;
+
+	if (slot >= atomic_load_explicit(&streams->slots, memory_order_acquire))
+		return NULL;
+	stream = soma__stream_at(streams, (uint32_t)slot);
+	return atomic_load_explicit(&stream->id, memory_order_acquire) == id ? stream : NULL;
+}
+
+enum soma_status
+soma__stream_open(struct soma__streams *streams, uint64_t id, struct soma__stream **stream)
+{
+	struct soma__stream *found = soma__stream_find(streams, id);
+
+	/* destroyed is read without the lock: see the header on destroying what is in use. */
+	if (found == NULL || atomic_load_explicit(&found->destroyed, memory_order_relaxed))
+		return soma__fail(STREAM_MISUSE,
+				  "there is no stream %" PRIu64 " (destroyed, or never created)", id);
+	*stream = found;
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma__stream_now(struct soma__streams *streams, uint64_t id, struct soma__event **event)
+{
+	struct soma__stream *stream = soma__stream_find(streams, id);
+	enum soma_status status = SOMA_STATUS_OK;
+
+	*event = NULL;
+	if (stream == NULL)
+		return SOMA_STATUS_OK;
+	pthread_mutex_lock(&stream->mutex);
+	if (stream->destroyed)
+		*event = soma__event_share(stream->final);
+	else if (stream->handle != NULL)
+		status = soma__event_record(streams->events, stream->handle, event);
+	pthread_mutex_unlock(&stream->mutex);
+	return status;
+}
+
+/* ---- pending frees -------------------------------------------------------------------------- */
+
+/* Without an event of its own the record goes when a later one does, or when reaping
+ * finds an event for it. */
+void
+soma__stream_retire(struct soma__streams *streams, struct soma__stream *stream, struct soma__record *record)
+{
+	record->queued = NULL;
+	record->passed = NULL;
+	pthread_mutex_lock(&stream->mutex);
+	if (stream->handle != NULL)
+		(void)soma__event_record(streams->events, stream->handle, &record->passed);
+	if (stream->tail != NULL)
+		stream->tail->queued = record;
+	else
+		stream->head = record;
+	stream->tail = record;
+	atomic_fetch_add_explicit(&stream->pending_bytes, record->bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&stream->pending_count, 1, memory_order_release);
+	pthread_mutex_unlock(&stream->mutex);
+}
+
+/* Under the mutex. */
+static bool
+has_passed(struct soma__streams *streams, struct soma__stream *stream, struct soma__record *record)
+{
+	struct soma__event *event = record->passed;
+
+	if (event == NULL && stream->destroyed)
+		event = stream->final;
+	else if (event == NULL &&
+		 soma__event_record(streams->events, stream->handle, &event) == SOMA_STATUS_OK)
+		record->passed = event;
+	else if (event == NULL)
+		return false;
+	return event == NULL || soma__event_done(streams->events, event);
+}
+
+/* Under the mutex: the last record that the stream has passed; all before it are passed, too. */
+static struct soma__record *
+last_passed(struct soma__streams *streams, struct soma__stream *stream)
+{
+	struct soma__record *last = NULL;
+
+	if (has_passed(streams, stream, stream->tail))
+		return stream->tail;
+	for (struct soma__record *r = stream->head; r != stream->tail; r = r->queued) {
+		if (r->passed == NULL)
+			continue;
+		if (!soma__event_done(streams->events, r->passed))
+			break;
+		last = r;
+	}
+	return last;
+}
+
+struct soma__record *
+soma__stream_passed(struct soma__streams *streams, struct soma__stream *stream)
+{
+	struct soma__record *first = NULL, *last = NULL;
+	uint64_t bytes = 0, count = 0;
+
+	if (atomic_load_explicit(&stream->pending_count, memory_order_acquire) == 0)
+		return NULL;
+	pthread_mutex_lock(&stream->mutex);
+	if (stream->head != NULL)
+		last = last_passed(streams, stream);
+	if (last != NULL) {
+		first = stream->head;
+		stream->head = last->queued;
+		if (stream->head == NULL)
+			stream->tail = NULL;
+		last->queued = NULL;
+		for (struct soma__record *r = first; r != NULL; r = r->queued, count++)
+			bytes += r->bytes;
+		atomic_fetch_sub_explicit(&stream->pending_bytes, bytes, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&stream->pending_count, count, memory_order_release);
+	}
+	pthread_mutex_unlock(&stream->mutex);
+	return first;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A terminal's streams by their ids, and the frees that are pending on each.
+ *
+ * An id is (times the slot was used before) << 20 | slot, so it is never given twice.  Slot 0 is the
+ * legacy default stream.  A destroyed stream's slot is used again only when all that was
+ * queued on it is known to be done: an id that is not found stands for a stream that is complete.
+ *
+ * A stream's mutex is held while an event is recorded behind a free and while events are queried,
+ * neither of which waits; so pending frees are in the stream's order.  Not held while frees are
+ * completed.  Using a stream while it is being destroyed is the caller's error.
+ */
+#ifndef SOMA_LIB_RESOURCE_STREAMS_H
+#define SOMA_LIB_RESOURCE_STREAMS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <soma/backend.h>
+
+#include "lib/resource/events.h"
+#include "lib/resource/ledger.h"
+
+#define SOMA__STREAMS_CHUNK 64u
+#define SOMA__STREAMS_CHUNKS 1024u
+#define SOMA__STREAM_SLOT_BITS 20
+
+struct soma__stream {
+	_Atomic uint64_t id;
+	struct soma_backend_stream *handle; /* NULL: the backend has no streams */
+	pthread_mutex_t mutex;
+	_Atomic bool destroyed;    /* written under mutex */
+	struct soma__event *final; /* mutex; destroyed: all its work; NULL: that is done */
+	struct soma__record *head; /* mutex; the pending frees, oldest first */
+	struct soma__record *tail;
+	_Atomic uint64_t pending_bytes; /* written under mutex */
+	_Atomic uint64_t pending_count;
+};
+
+struct soma__streams {
+	struct soma__events *events;
+	struct soma__arena *arena;
+	bool have_streams;
+	pthread_mutex_t mutex;  /* making and destroying */
+	_Atomic uint32_t slots; /* that exist */
+	struct soma__stream *_Atomic chunk[SOMA__STREAMS_CHUNKS];
+};
+
+enum soma_status soma__streams_init(struct soma__streams *streams, struct soma__events *events,
+				    struct soma__arena *arena, bool have_streams);
+/* Gives back the handles; what is pending is forgotten. */
+void soma__streams_fini(struct soma__streams *streams);
+
+/* native: NULL for a stream of its own. */
+enum soma_status soma__stream_create(struct soma__streams *streams, unsigned flags, const uint64_t *native,
+				     uint64_t *id);
+enum soma_status soma__stream_destroy(struct soma__streams *streams, uint64_t id);
+
+/* NULL: gone, and all its work done; or never there. */
+struct soma__stream *soma__stream_find(struct soma__streams *streams, uint64_t id);
+
+/* The same, for new work: STREAM_MISUSE when it is destroyed or was never there. */
+enum soma_status soma__stream_open(struct soma__streams *streams, uint64_t id, struct soma__stream **stream);
+
+/*
+ * An event that covers all work queued on the stream until now, with a reference for the caller;
+ * NULL: all of it is done.
+ */
+enum soma_status soma__stream_now(struct soma__streams *streams, uint64_t id, struct soma__event **event);
+
+/* The free of this record has been queued on the stream: it is retired from now on. */
+void soma__stream_retire(struct soma__streams *streams, struct soma__stream *stream,
+			 struct soma__record *record);
+
+/* Takes the records off whose frees the stream has passed: a list by `queued`. */
+struct soma__record *soma__stream_passed(struct soma__streams *streams, struct soma__stream *stream);
+
+static inline struct soma__stream *
+soma__stream_at(struct soma__streams *streams, uint32_t slot)
+{
+	struct soma__stream *chunk =
+		atomic_load_explicit(&streams->chunk[slot / SOMA__STREAMS_CHUNK], memory_order_acquire);
+
+	return &chunk[slot % SOMA__STREAMS_CHUNK];
+}
+
+#endif

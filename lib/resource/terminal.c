@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Allocation and free at the bottom of the stack: admission, the backend's call, the record, and
+ * the way of a free from live over retired or quarantined to gone.
+ * Locking: see the header; a record that is being freed belongs to the thread that claimed it.
+ */
+#include "lib/resource/terminal.h"
+
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/base/log.h"
+#include "lib/resource/uses.h"
+
+/* When so many frees are pending on a stream, a free looks whether some are done. */
+#define REAP_AT 64
+
+static struct soma__terminal *
+terminal_of(struct soma_resource *resource)
+{
+	return (struct soma__terminal *)resource;
+}
+
+/* ---- admission ------------------------------------------------------------------- */
+
+static void
+undo_chain(struct soma__account *account, const struct soma__account *until, struct soma__call *call)
+{
+	for (; account != until; account = account->parent)
+		soma__account_undo(account, call->index, call->bytes);
+}
+
+/* False: refused, with nothing of this chain charged. */
+static bool
+take_chain(struct soma__account *first, struct soma__call *call)
+{
+	for (struct soma__account *a = first; a != NULL; a = a->parent) {
+		if (soma__account_take(a, call->index, call->bytes, call->pressure))
+			continue;
+		undo_chain(first, a, call);
+		call->refused = a;
+		return false;
+	}
+	return true;
+}
+
+static bool
+any_refuses(struct soma__account *account, uint64_t bytes)
+{
+	for (; account != NULL; account = account->parent)
+		if (soma__account_refuses(account, bytes))
+			return true;
+	return false;
+}
+
+static enum soma_status
+refuse(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
+{
+	struct soma__account *by = call->refused;
+	uint64_t reserved = soma__account_reserved(by);
+
+	call->hopeless = any_refuses(tenant, call->bytes) || any_refuses(domain, call->bytes);
+	soma__fail(OUT_OF_BUDGET,
+		   "out of budget: %" PRIu64 " bytes requested, %" PRIu64 " of %" PRIu64 " reserved",
+		   call->bytes, reserved, by->limit);
+	soma__error_sizes(call->bytes, reserved, by->limit - reserved, by->limit);
+	return SOMA_STATUS_OUT_OF_BUDGET;
+}
+
+enum soma_status
+soma__accounts_take(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
+{
+	if (tenant != NULL && !take_chain(tenant, call))
+		return refuse(tenant, domain, call);
+	if (take_chain(domain, call))
+		return SOMA_STATUS_OK;
+	undo_chain(tenant, NULL, call);
+	return refuse(tenant, domain, call);
+}
+
+static enum soma_status
+admit(struct soma__terminal *terminal, struct soma__call *call)
+{
+	if (call->prepaid)
+		return SOMA_STATUS_OK;
+	call->domain = atomic_load_explicit(&terminal->ledger.domain, memory_order_acquire);
+	return soma__accounts_take(call->tenant, call->domain, call);
+}
+
+static void
+undo_admission(struct soma__call *call)
+{
+	if (call->prepaid)
+		return;
+	undo_chain(call->tenant, NULL, call);
+	undo_chain(call->domain, NULL, call);
+}
+
+/* ---- allocation -------------------------------------------------------------------- */
+
+static void
+fill_record(struct soma__record *record, const struct soma__call *call, uint64_t ptr)
+{
+	record->ptr = ptr;
+	record->bytes = call->bytes;
+	record->stream = call->stream;
+	record->tenant = call->tenant;
+	record->domain = call->domain;
+	record->tag = call->tag;
+	record->untraced = 0;
+	atomic_store_explicit(&record->via, call->via, memory_order_relaxed);
+}
+
+static void
+name_block(struct soma__terminal *terminal, const struct soma__record *record, uint64_t generation)
+{
+	if (terminal->ops->block_name(terminal->self, record->ptr, generation, soma_tag_name(record->tag)) !=
+	    SOMA_STATUS_OK)
+		soma__log(SOMA_LOG_DEBUG, "the backend took no name for 0x%" PRIx64, record->ptr);
+}
+
+static enum soma_status
+allocate(struct soma__terminal *terminal, struct soma__call *call, struct soma__ledger_slot *slot)
+{
+	struct soma__record *record = soma__record_take(&terminal->ledger, slot);
+	struct soma__stream *stream;
+	enum soma_status status;
+	uint64_t ptr, generation;
+
+	if (record == NULL)
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	status = soma__stream_open(&terminal->streams, call->stream, &stream);
+	if (status == SOMA_STATUS_OK)
+		status = terminal->ops->alloc(terminal->self, call->bytes, call->alignment, stream->handle,
+					      &ptr);
+	if (status != SOMA_STATUS_OK) {
+		soma__record_put(&terminal->ledger, slot, record);
+		return status;
+	}
+	fill_record(record, call, ptr);
+	generation = soma__record_begin(&terminal->ledger, slot, call->index, record);
+	if (soma__terminal_can(terminal, SOMA_BACKEND_USES))
+		name_block(terminal, record, generation);
+	soma__ledger_count_alloc(&terminal->ledger, slot, call->bytes, call->tag);
+	call->record = record;
+	return SOMA_STATUS_OK;
+}
+
+static enum soma_status
+materialize(struct soma_resource *resource, struct soma__call *call)
+{
+	struct soma__terminal *terminal = terminal_of(resource);
+	enum soma_status status = admit(terminal, call);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = allocate(terminal, call, soma__ledger_slot(&terminal->ledger, call->index));
+	if (status != SOMA_STATUS_OK)
+		undo_admission(call);
+	return status;
+}
+
+/* ---- free --------------------------------------------------------------------------- */
+
+/* The record's last moment: `via` is cleared when nothing of the stack is touched any more. */
+static void
+finish_record(struct soma__terminal *terminal, struct soma__record *record, bool retired)
+{
+	unsigned index = soma__thread_index();
+	struct soma__ledger_slot *slot = soma__ledger_slot(&terminal->ledger, index);
+	struct soma_resource *via = atomic_load_explicit(&record->via, memory_order_relaxed);
+
+	if (retired)
+		soma__resource_tell(via, SOMA__COMPLETED, record, true);
+	soma__ledger_count_gone(slot, record->bytes);
+	soma__accounts_give(record->tenant, index, record->bytes);
+	soma__accounts_give(record->domain, index, record->bytes);
+	soma__record_set(record, SOMA__RECORD_FREE);
+	atomic_store_explicit(&record->via, NULL, memory_order_release);
+	soma__record_put(&terminal->ledger, slot, record);
+}
+
+void
+soma__terminal_gone(struct soma__terminal *terminal, struct soma__record *record)
+{
+	finish_record(terminal, record, true);
+}
+
+static void
+count_free(struct soma__terminal *terminal, struct soma__record *record)
+{
+	struct soma__ledger_slot *slot = soma__ledger_slot(&terminal->ledger, soma__thread_index());
+
+	soma__ledger_count_free(&terminal->ledger, slot, record->bytes, record->tag);
+}
+
+static void
+restore(struct soma__record *record)
+{
+	struct soma_resource *via = atomic_load_explicit(&record->via, memory_order_relaxed);
+
+	soma__resource_tell(via, SOMA__RESTORED, record, false);
+	soma__record_set(record, SOMA__RECORD_LIVE);
+}
+
+/* The backend may release the block before free returns, on any thread. */
+static enum soma_status
+free_kept(struct soma__terminal *terminal, struct soma__record *record, struct soma_backend_stream *stream)
+{
+	enum soma_status status;
+
+	soma__kept_add(&terminal->kept, record);
+	status = terminal->ops->free(terminal->self, record->ptr, record->bytes, stream);
+	if (status != SOMA_STATUS_OK) {
+		(void)soma__kept_through(&terminal->kept, record, true);
+		restore(record);
+		return status;
+	}
+	soma__uses_clear(terminal, record);
+	count_free(terminal, record);
+	soma__record_set(record, SOMA__RECORD_QUARANTINED);
+	if (soma__kept_through(&terminal->kept, record, false))
+		soma__terminal_gone(terminal, record);
+	return SOMA_STATUS_OK;
+}
+
+static void
+reap_stream(struct soma__terminal *terminal, struct soma__stream *stream, uint64_t *count)
+{
+	struct soma__record *next;
+
+	for (struct soma__record *r = soma__stream_passed(&terminal->streams, stream); r != NULL; r = next) {
+		next = r->queued;
+		soma__event_drop(&terminal->events, r->passed);
+		r->passed = NULL;
+		soma__terminal_gone(terminal, r);
+		(*count)++;
+	}
+}
+
+/* Only now that the free is queued is the record where a reap can see it. */
+static void
+retire(struct soma__terminal *terminal, struct soma__record *record, struct soma__stream *stream)
+{
+	uint64_t count = 0;
+
+	soma__record_set(record, SOMA__RECORD_RETIRED);
+	soma__stream_retire(&terminal->streams, stream, record);
+	if (atomic_load_explicit(&stream->pending_count, memory_order_relaxed) % REAP_AT == 0)
+		reap_stream(terminal, stream, &count);
+}
+
+static enum soma_status
+free_plain(struct soma__terminal *terminal, struct soma__record *record, struct soma__stream *stream)
+{
+	struct soma_backend_stream *handle = stream != NULL ? stream->handle : NULL;
+	enum soma_status status = terminal->ops->free(terminal->self, record->ptr, record->bytes, handle);
+
+	if (status != SOMA_STATUS_OK) {
+		restore(record);
+		return status;
+	}
+	if (__builtin_expect(record->uses != NULL, 0))
+		soma__uses_clear(terminal, record);
+	count_free(terminal, record);
+	if (handle != NULL &&
+	    soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_STREAMS))
+		retire(terminal, record, stream);
+	else
+		finish_record(terminal, record, false);
+	return SOMA_STATUS_OK;
+}
+
+/* NULL: the block's stream is gone; its work is waited for, and the free needs no order. */
+static enum soma_status
+stream_for_free(struct soma__terminal *terminal, struct soma__record *record, struct soma__stream **stream)
+{
+	struct soma__stream *found = soma__stream_find(&terminal->streams, record->stream);
+	struct soma__event *event;
+	enum soma_status status = SOMA_STATUS_OK;
+
+	*stream = NULL;
+	if (found != NULL && !atomic_load_explicit(&found->destroyed, memory_order_relaxed)) {
+		*stream = found;
+		return SOMA_STATUS_OK;
+	}
+	(void)soma__stream_now(&terminal->streams, record->stream, &event);
+	if (event != NULL)
+		status = terminal->ops->event_synchronize(terminal->self, event->handle);
+	soma__event_drop(&terminal->events, event);
+	return status;
+}
+
+enum soma_status
+soma__terminal_free(struct soma__terminal *terminal, struct soma__record *record)
+{
+	struct soma_resource *via = atomic_load_explicit(&record->via, memory_order_relaxed);
+	bool keeps = soma__terminal_can(terminal, SOMA_BACKEND_KEEPS_FREED);
+	struct soma__stream *stream;
+	enum soma_status status = stream_for_free(terminal, record, &stream);
+
+	if (status == SOMA_STATUS_OK && __builtin_expect(record->uses != NULL, 0))
+		status = soma__uses_before_free(terminal, record, stream);
+	if (status != SOMA_STATUS_OK) {
+		soma__record_set(record, SOMA__RECORD_LIVE);
+		return status;
+	}
+	soma__resource_tell(
+		via, SOMA__FREEING, record,
+		keeps || (stream != NULL && stream->handle != NULL &&
+			  soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_STREAMS)));
+	if (keeps)
+		return free_kept(terminal, record, stream != NULL ? stream->handle : NULL);
+	return free_plain(terminal, record, stream);
+}
+
+uint64_t
+soma__terminal_reap(struct soma__terminal *terminal)
+{
+	uint32_t slots = atomic_load_explicit(&terminal->streams.slots, memory_order_acquire);
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < slots; i++)
+		reap_stream(terminal, soma__stream_at(&terminal->streams, i), &count);
+	return count;
+}
+
+void
+soma__terminal_released(struct soma_resource *resource, uint64_t ptr, uint64_t bytes)
+{
+	struct soma__terminal *terminal = resource != NULL ? terminal_of(resource) : NULL;
+	struct soma__record *record;
+
+	(void)bytes;
+	if (terminal == NULL || terminal->kept.shards == NULL)
+		return;
+	record = soma__kept_release(&terminal->kept, ptr);
+	if (record != NULL)
+		soma__terminal_gone(terminal, record);
+}
+
+/* ---- create, destroy ------------------------------------------------------------------ */
+
+static void
+close_terminal(struct soma_resource *resource)
+{
+	struct soma__terminal *terminal = terminal_of(resource);
+	struct soma_ledger sum;
+
+	(void)soma__terminal_reap(terminal);
+	soma__ledger_sum(&terminal->ledger, &sum);
+	if (sum.live_count > 0)
+		soma__log(SOMA_LOG_WARNING,
+			  "device %d: %" PRIu64 " blocks with %" PRIu64
+			  " bytes are given up with their resource",
+			  terminal->device, sum.live_count, sum.live_bytes);
+}
+
+/* The backend's own close gives its memory back; the arena takes the records. */
+static void
+destroy_terminal(struct soma_resource *resource)
+{
+	struct soma__terminal *terminal = terminal_of(resource);
+	struct soma__arena *arena = terminal->arena;
+	void (*closed)(void *context) = terminal->closed;
+	void *context = terminal->context;
+
+	soma__uses_drop_all(terminal);
+	soma__streams_fini(&terminal->streams);
+	soma__events_fini(&terminal->events);
+	soma__kept_fini(&terminal->kept);
+	soma__ledger_fini(&terminal->ledger);
+	pthread_mutex_destroy(&terminal->pressing);
+	pthread_mutex_destroy(&terminal->stack);
+	soma__arena_destroy(arena);
+	if (closed != NULL)
+		closed(context);
+}
+
+static const struct soma__resource_ops terminal_ops = {
+	.materialize = materialize,
+	.close = close_terminal,
+	.destroy = destroy_terminal,
+};
+
+static enum soma_status
+init_parts(struct soma__terminal *terminal, const struct soma_backend_inner *backend)
+{
+	enum soma_status status = soma__ledger_init(&terminal->ledger, terminal->arena);
+
+	if (status == SOMA_STATUS_OK && soma__terminal_can(terminal, SOMA_BACKEND_KEEPS_FREED))
+		status = soma__kept_init(&terminal->kept, terminal->arena);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	soma__events_init(&terminal->events, backend, terminal->arena);
+	return soma__streams_init(&terminal->streams, &terminal->events, terminal->arena,
+				  soma__terminal_can(terminal, SOMA_BACKEND_STREAMS));
+}
+
+static enum soma_status
+init_terminal(struct soma__terminal *terminal, const struct soma__terminal_config *config)
+{
+	struct soma_backend_info info = { .size = sizeof info };
+	enum soma_status status = config->backend.ops->query(config->backend.self, &info);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	terminal->base.ops = &terminal_ops;
+	terminal->base.terminal = terminal;
+	atomic_init(&terminal->base.references, 1);
+	terminal->ops = config->backend.ops;
+	terminal->self = config->backend.self;
+	terminal->closed = config->closed;
+	terminal->context = config->context;
+	terminal->device = config->device;
+	terminal->capabilities = info.capabilities;
+	terminal->alignment = info.alignment;
+	pthread_mutex_init(&terminal->pressing, NULL);
+	pthread_mutex_init(&terminal->stack, NULL);
+	return init_parts(terminal, &config->backend);
+}
+
+enum soma_status
+soma__terminal_create(const struct soma__terminal_config *config, struct soma_resource **resource)
+{
+	struct soma__arena *arena;
+	struct soma__terminal *terminal;
+	enum soma_status status = soma__arena_create(&arena);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	terminal = soma__arena_calloc(arena, sizeof *terminal, 128);
+	if (terminal == NULL) {
+		soma__arena_destroy(arena);
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	}
+	terminal->arena = arena;
+	status = init_terminal(terminal, config);
+	if (status != SOMA_STATUS_OK) {
+		soma__arena_destroy(arena);
+		return status;
+	}
+	*resource = &terminal->base;
+	return SOMA_STATUS_OK;
+}

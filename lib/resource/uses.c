@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Use tracking.  The list is looked at and changed with the record in hand; events to wait for
+ * are referenced, the record is let go, and then the backend is called (but for asking whether
+ * an event is done, which does not wait).
+ */
+#include "lib/resource/uses.h"
+
+#include <string.h>
+
+#include "lib/base/error.h"
+
+#define CAPACITY_FIRST 4
+
+/* ---- the list ------------------------------------------------------------------------ */
+
+static void
+end_access(struct soma__terminal *terminal, struct soma__access *access)
+{
+	soma__event_drop(&terminal->events, access->event);
+	access->event = NULL;
+	access->number = 0;
+}
+
+static size_t
+uses_size(uint32_t capacity)
+{
+	return sizeof(struct soma__uses) + capacity * sizeof(struct soma__access);
+}
+
+static struct soma__uses *
+grow(struct soma__terminal *terminal, struct soma__uses *old)
+{
+	uint32_t capacity = old == NULL ? CAPACITY_FIRST : old->capacity * 2;
+	struct soma__uses *uses = soma__arena_calloc(terminal->arena, uses_size(capacity), 0);
+
+	if (uses == NULL)
+		return NULL;
+	if (old != NULL) {
+		memcpy(uses, old, uses_size(old->count));
+		soma__arena_free(terminal->arena, old, uses_size(old->capacity));
+	}
+	uses->capacity = capacity;
+	return uses;
+}
+
+/* The allocation is a write by the block's stream, where it has an order. */
+static enum soma_status
+begin_uses(struct soma__terminal *terminal, struct soma__record *record)
+{
+	struct soma__uses *uses = grow(terminal, NULL);
+
+	if (uses == NULL)
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	if (soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED)) {
+		uses->number = 1;
+		uses->count = 1;
+		uses->list[0] =
+			(struct soma__access){ .stream = record->stream, .number = 1, .writes = true };
+	}
+	record->uses = uses;
+	return SOMA_STATUS_OK;
+}
+
+/* Whether the access is over: nobody has to wait for it. */
+static bool
+is_over(struct soma__terminal *terminal, const struct soma__access *access)
+{
+	if (access->number == 0 || soma__stream_find(&terminal->streams, access->stream) == NULL)
+		return true;
+	return access->event != NULL && soma__event_done(&terminal->events, access->event);
+}
+
+/* Before a long list grows: streams come and go, their accesses must not stay. */
+static void
+prune(struct soma__terminal *terminal, struct soma__uses *uses)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < uses->count; i++) {
+		if (is_over(terminal, &uses->list[i]))
+			end_access(terminal, &uses->list[i]);
+		else
+			uses->list[kept++] = uses->list[i];
+	}
+	uses->count = kept;
+}
+
+/* The place of the stream's read or write, made if need be: so that finish needs no memory. */
+static enum soma_status
+place_for(struct soma__terminal *terminal, struct soma__record *record, uint64_t stream, bool writes,
+	  struct soma__access **place)
+{
+	struct soma__uses *uses = record->uses;
+
+	if (uses == NULL && begin_uses(terminal, record) != SOMA_STATUS_OK)
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	uses = record->uses;
+	for (uint32_t i = 0; i < uses->count; i++) {
+		*place = &uses->list[i];
+		if ((*place)->stream == stream && (*place)->writes == writes)
+			return SOMA_STATUS_OK;
+	}
+	if (uses->count == uses->capacity)
+		prune(terminal, uses);
+	if (uses->count == uses->capacity) {
+		uses = grow(terminal, uses);
+		if (uses == NULL)
+			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+		record->uses = uses;
+	}
+	*place = &uses->list[uses->count++];
+	**place = (struct soma__access){ .stream = stream, .writes = writes };
+	return SOMA_STATUS_OK;
+}
+
+/* ---- waiting ----------------------------------------------------------------------------- */
+
+/* What to wait for, taken out of a record so that it can be let go. */
+struct waits {
+	uint32_t count;
+	struct soma__access list[];
+};
+
+static size_t
+waits_size(uint32_t count)
+{
+	return sizeof(struct waits) + count * sizeof(struct soma__access);
+}
+
+/* NULL without memory. */
+static struct waits *
+collect(struct soma__terminal *terminal, const struct soma__uses *uses, uint64_t stream, bool writes)
+{
+	struct waits *waits = soma__arena_alloc(terminal->arena, waits_size(uses->count), 0);
+
+	if (waits == NULL)
+		return NULL;
+	waits->count = 0;
+	for (uint32_t i = 0; i < uses->count; i++) {
+		const struct soma__access *access = &uses->list[i];
+		if (access->number == 0 || access->stream == stream || !(writes || access->writes))
+			continue;
+		waits->list[waits->count] = *access;
+		soma__event_share(access->event);
+		waits->count++;
+	}
+	return waits;
+}
+
+/* stream NULL: the host waits. */
+static enum soma_status
+wait_one(struct soma__terminal *terminal, struct soma__access *access, const struct soma__stream *stream)
+{
+	enum soma_status status = SOMA_STATUS_OK;
+
+	if (access->event == NULL)
+		status = soma__stream_now(&terminal->streams, access->stream, &access->event);
+	if (status != SOMA_STATUS_OK || access->event == NULL)
+		return status;
+	if (stream == NULL)
+		return terminal->ops->event_synchronize(terminal->self, access->event->handle);
+	return terminal->ops->event_wait(terminal->self, access->event->handle, stream->handle);
+}
+
+/* Queues the waits and frees the list. */
+static enum soma_status
+wait_all(struct soma__terminal *terminal, struct waits *waits, const struct soma__stream *stream)
+{
+	enum soma_status status = SOMA_STATUS_OK;
+
+	for (uint32_t i = 0; i < waits->count; i++) {
+		if (status == SOMA_STATUS_OK)
+			status = wait_one(terminal, &waits->list[i], stream);
+		soma__event_drop(&terminal->events, waits->list[i].event);
+	}
+	soma__arena_free(terminal->arena, waits, waits_size(waits->count));
+	return status;
+}
+
+/* ---- prepare, finish ------------------------------------------------------------------------ */
+
+static void
+look(const struct soma__record *record, const struct soma_use *use, struct soma__used *used)
+{
+	*used = (struct soma__used){
+		.ptr = record->ptr,
+		.bytes = record->bytes,
+		.generation = use->block.generation,
+		.stream = use->stream,
+		.access = use->access,
+	};
+}
+
+enum soma_status
+soma__uses_look(struct soma__terminal *terminal, const struct soma_use *use, struct soma__used *used)
+{
+	struct soma__record *record;
+	enum soma_status status =
+		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	look(record, use, used);
+	soma__record_set(record, SOMA__RECORD_LIVE);
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma__uses_prepare(struct soma__terminal *terminal, struct soma_use *use, const struct soma__stream *stream,
+		   struct soma__used *used)
+{
+	bool writes = (use->access & SOMA_ACCESS_WRITE) != 0;
+	struct soma__access *place;
+	struct soma__record *record;
+	struct waits *waits = NULL;
+	enum soma_status status =
+		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = place_for(terminal, record, use->stream, writes, &place);
+	if (status == SOMA_STATUS_OK) {
+		waits = collect(terminal, record->uses, use->stream, writes);
+		use->seen = record->uses->number;
+	}
+	look(record, use, used);
+	soma__record_set(record, SOMA__RECORD_LIVE);
+	if (waits == NULL)
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	status = wait_all(terminal, waits, stream);
+	if (status == SOMA_STATUS_OK && soma__terminal_can(terminal, SOMA_BACKEND_USES))
+		status = terminal->ops->block_use(terminal->self, used->ptr,
+						  (enum soma_backend_access)use->access, stream->handle);
+	return status;
+}
+
+/* It waited for these. */
+static void
+end_seen(struct soma__terminal *terminal, struct soma__uses *uses, uint64_t seen)
+{
+	for (uint32_t i = 0; i < uses->count; i++)
+		if (uses->list[i].number != 0 && uses->list[i].number <= seen)
+			end_access(terminal, &uses->list[i]);
+}
+
+static enum soma_status
+finish_claimed(struct soma__terminal *terminal, struct soma__record *record, const struct soma_use *use,
+	       struct soma__event *event)
+{
+	bool writes = (use->access & SOMA_ACCESS_WRITE) != 0;
+	struct soma__access *place;
+	enum soma_status status = place_for(terminal, record, use->stream, writes, &place);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (writes)
+		end_seen(terminal, record->uses, use->seen);
+	end_access(terminal, place);
+	place->event = soma__event_share(event);
+	place->number = ++record->uses->number;
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use, struct soma__event *event)
+{
+	struct soma__record *record;
+	enum soma_status status =
+		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = finish_claimed(terminal, record, use, event);
+	soma__record_set(record, SOMA__RECORD_LIVE);
+	return status;
+}
+
+/* ---- the free --------------------------------------------------------------------------------- */
+
+/* Where an order cannot be queued, the host waits; a free must not come early. */
+enum soma_status
+soma__uses_before_free(struct soma__terminal *terminal, struct soma__record *record,
+		       const struct soma__stream *stream)
+{
+	struct soma__uses *uses = record->uses;
+
+	for (uint32_t i = 0; i < uses->count; i++) {
+		struct soma__access *access = &uses->list[i];
+		if (access->number == 0 || (stream != NULL && access->stream == record->stream))
+			continue;
+		enum soma_status status = wait_one(terminal, access, stream);
+		if (status != SOMA_STATUS_OK && stream != NULL && access->event != NULL)
+			status = wait_one(terminal, access, NULL);
+		if (status != SOMA_STATUS_OK)
+			return status;
+	}
+	return SOMA_STATUS_OK;
+}
+
+void
+soma__uses_clear(struct soma__terminal *terminal, struct soma__record *record)
+{
+	struct soma__uses *uses = record->uses;
+
+	if (uses == NULL)
+		return;
+	for (uint32_t i = 0; i < uses->count; i++)
+		end_access(terminal, &uses->list[i]);
+	soma__arena_free(terminal->arena, uses, uses_size(uses->capacity));
+	record->uses = NULL;
+}
+
+void
+soma__uses_drop_all(struct soma__terminal *terminal)
+{
+	uint32_t count = atomic_load(&terminal->ledger.carved);
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t handle = (uint64_t)terminal->ledger.id << 32 | (i + 1);
+		soma__uses_clear(terminal, soma__record_of(&terminal->ledger, handle));
+	}
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What streams do with a block: the accesses that are outstanding, at most one read and one
+ * write a stream.
+ *
+ * An access has a number that grows with every access that ends, and an event; an access without
+ * an event stands for all work of its stream up to the moment when somebody has to wait for it (so the
+ * allocation, and a use whose event could not be recorded, cost nothing until then).  A write that ends
+ * removes the accesses up to the number that its prepare saw, and no others.
+ *
+ * The list belongs to who has the record in hand (BUSY, CLOSING), which is over no backend call that may
+ * wait.
+ */
+#ifndef SOMA_LIB_RESOURCE_USES_H
+#define SOMA_LIB_RESOURCE_USES_H
+
+#include "lib/resource/terminal.h"
+
+struct soma__access {
+	uint64_t stream;
+	uint64_t number;           /* 0: room only, no access is outstanding */
+	struct soma__event *event; /* NULL: the stream's work until it is asked for */
+	bool writes;
+};
+
+struct soma__uses {
+	uint64_t number; /* of the latest access that ended */
+	uint32_t count;
+	uint32_t capacity;
+	struct soma__access list[];
+};
+
+/* What a live block is, for telling of its use. */
+enum soma_status soma__uses_look(struct soma__terminal *terminal, const struct soma_use *use,
+				 struct soma__used *used);
+
+enum soma_status soma__uses_prepare(struct soma__terminal *terminal, struct soma_use *use,
+				    const struct soma__stream *stream, struct soma__used *used);
+/* event: all work on the stream until now, or NULL; the caller keeps its reference. */
+enum soma_status soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use,
+				   struct soma__event *event);
+
+/* For a CLOSING record: its stream (NULL: the host) waits for all others' accesses. */
+enum soma_status soma__uses_before_free(struct soma__terminal *terminal, struct soma__record *record,
+					const struct soma__stream *stream);
+void soma__uses_clear(struct soma__terminal *terminal, struct soma__record *record);
+
+/* At the terminal's end: gives the events back. */
+void soma__uses_drop_all(struct soma__terminal *terminal);
+
+#endif

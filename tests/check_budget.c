@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lib/resource: budgets, how they nest, reservations, and what is done under pressure. */
+#include <string.h>
+
+#include "lib/resource/terminal.h"
+#include "tests/check_resource_fake.h"
+
+#define KIB ((uint64_t)1024)
+#define MIB (KIB * KIB)
+
+static struct soma_resource *
+budget_of(struct soma_resource *inner, uint64_t limit)
+{
+	struct soma_resource *budget;
+
+	ck_assert_int_eq(soma_budget_create(inner, limit, &budget), SOMA_STATUS_OK);
+	return budget;
+}
+
+static enum soma_status
+try_allocate(struct soma_resource *resource, uint64_t bytes)
+{
+	struct soma_block block = { .size = sizeof block };
+
+	return soma_resource_allocate(resource, bytes, 0, &block);
+}
+
+static void
+check_error_sizes(uint64_t requested, uint64_t current, uint64_t remaining, uint64_t limit)
+{
+	const struct soma_error *error = soma_error_last();
+
+	ck_assert_uint_eq(error->requested, requested);
+	ck_assert_uint_eq(error->current, current);
+	ck_assert_uint_eq(error->remaining, remaining);
+	ck_assert_uint_eq(error->limit, limit);
+}
+
+START_TEST(a_budget_is_kept_to_the_byte)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct soma_block a = allocate(budget, 400, 0), b = allocate(budget, 599, 0);
+
+	ck_assert_uint_eq(soma_budget_limit(budget), 1000);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 999);
+	ck_assert_uint_eq(soma_budget_remaining(budget), 1);
+	ck_assert_int_eq(try_allocate(budget, 2), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(2, 999, 1, 1000);
+	struct soma_block c = allocate(budget, 1, 0);
+	ck_assert_uint_eq(soma_budget_remaining(budget), 0);
+	deallocate(budget, &a);
+	ck_assert_int_eq(try_allocate(budget, 401), SOMA_STATUS_OUT_OF_BUDGET);
+	a = allocate(budget, 400, 0);
+	deallocate(budget, &a);
+	deallocate(budget, &b);
+	deallocate(budget, &c);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 0);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(more_than_the_limit_is_refused_at_once)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+
+	ck_assert_int_eq(try_allocate(budget, 1001), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(1001, 0, 1000, 1000);
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "larger than the limit"));
+	ck_assert_int_eq(try_allocate(budget, UINT64_MAX), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_uint_eq(fake_count(fake, FAKE_ALLOC), 0);
+	ck_assert_uint_eq(fake_count(fake, FAKE_GUARD_SETTLE), 0);
+	ck_assert_uint_eq(fake_count(fake, FAKE_GUARD_DRAIN), 0);
+	ck_assert_int_eq(soma_budget_create(terminal, 0, &budget), SOMA_STATUS_INVALID_VALUE);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_failure_of_the_backend_charges_nothing)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+
+	fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_DRIVER;
+	ck_assert_int_eq(try_allocate(budget, 1000), SOMA_STATUS_DRIVER);
+	fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
+	ck_assert_int_eq(try_allocate(budget, 1000), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
+	ck_assert_uint_eq(soma_error_last()->requested, 1000);
+	ck_assert_uint_eq(soma_error_last()->limit, (uint64_t)1 << 40);
+	fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_OK;
+	ck_assert_uint_eq(soma_budget_reserved(budget), 0);
+	struct soma_block block = allocate(budget, 1000, 0);
+	deallocate(budget, &block);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(nobody_allocates_around_a_budget)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *one = budget_of(terminal, 1000), *two = budget_of(terminal, 2000);
+	struct soma_block a = allocate(terminal, 300, 0), b = allocate(one, 300, 0),
+			  c = allocate(two, 300, 0);
+
+	ck_assert_uint_eq(soma_budget_reserved(one), 900);
+	ck_assert_uint_eq(soma_budget_reserved(two), 900);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(terminal), 900);
+	ck_assert_int_eq(try_allocate(terminal, 101), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_int_eq(try_allocate(two, 101), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(101, 900, 100, 1000);
+	deallocate(two, &a);
+	deallocate(terminal, &b);
+	deallocate(one, &c);
+	ck_assert_uint_eq(soma_budget_reserved(one), 0);
+	ck_assert_uint_eq(soma_budget_reserved(two), 0);
+	soma_resource_release(one);
+	soma_resource_release(two);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_budget_is_installed_only_while_nothing_is_outstanding)
+{
+	struct soma_resource *terminal, *budget;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_block block = allocate(terminal, 300, 0);
+
+	ck_assert_int_eq(soma_budget_create(terminal, 1000, &budget), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "300 bytes"));
+	deallocate(terminal, &block);
+	budget = budget_of(terminal, 1000);
+	soma_resource_release(budget);
+	/* Its account stays, without a limit. */
+	block = allocate(terminal, 5000, 0);
+	deallocate(terminal, &block);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(tenants_count_their_own_within_the_device)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *device = budget_of(terminal, 1000);
+	struct soma_resource *one = budget_of(device, 800), *two = budget_of(device, 800);
+	struct soma_resource *inner = budget_of(one, 500);
+	struct soma_block a = allocate(inner, 300, 0), b = allocate(two, 600, 0);
+
+	ck_assert_uint_eq(soma_budget_reserved(inner), 300);
+	ck_assert_uint_eq(soma_budget_reserved(one), 300);
+	ck_assert_uint_eq(soma_budget_reserved(two), 600);
+	ck_assert_uint_eq(soma_budget_reserved(device), 900);
+	ck_assert_int_eq(try_allocate(inner, 150), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(150, 900, 100, 1000);
+	ck_assert_uint_eq(soma_budget_reserved(inner), 300);
+	ck_assert_uint_eq(soma_budget_reserved(one), 300);
+	ck_assert_int_eq(try_allocate(inner, 201), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(201, 300, 200, 500);
+	deallocate(device, &a);
+	ck_assert_uint_eq(soma_budget_reserved(inner), 0);
+	ck_assert_uint_eq(soma_budget_reserved(device), 600);
+	deallocate(inner, &b);
+	ck_assert_uint_eq(soma_budget_reserved(two), 0);
+	soma_resource_release(inner);
+	soma_resource_release(one);
+	soma_resource_release(two);
+	soma_resource_release(device);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_tenant_that_is_gone_leaves_its_blocks_in_order)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *device = budget_of(terminal, 1000), *tenant = budget_of(device, 500);
+	struct soma_block block = allocate(tenant, 300, 0);
+
+	soma_resource_release(tenant);
+	ck_assert_ptr_nonnull(terminal->terminal->decorators->sibling);
+	ck_assert_uint_eq(soma_budget_reserved(device), 300);
+	deallocate(device, &block);
+	ck_assert_uint_eq(soma_budget_reserved(device), 0);
+	/* The next one to go takes it along. */
+	tenant = budget_of(device, 500);
+	soma_resource_release(tenant);
+	ck_assert_ptr_eq(terminal->terminal->decorators, device);
+	ck_assert_ptr_null(device->sibling);
+	soma_resource_release(device);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_snapshot_is_the_outermost_budgets)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_budget_snapshot snapshot = { .size = sizeof snapshot };
+
+	ck_assert_int_eq(soma_resource_budget_snapshot(terminal, &snapshot), SOMA_STATUS_NOT_FOUND);
+	ck_assert_uint_eq(soma_budget_limit(terminal), UINT64_MAX);
+	ck_assert_uint_eq(soma_budget_reserved(terminal), 0);
+	struct soma_resource *device = budget_of(terminal, 1000), *tenant = budget_of(device, 500);
+	struct soma_block block = allocate(tenant, 100, 0);
+	ck_assert_int_eq(soma_resource_budget_snapshot(tenant, &snapshot), SOMA_STATUS_OK);
+	ck_assert_uint_eq(snapshot.limit, 500);
+	ck_assert_uint_eq(snapshot.reserved, 100);
+	ck_assert_uint_eq(snapshot.remaining, 400);
+	ck_assert_int_eq(soma_resource_budget_snapshot(device, &snapshot), SOMA_STATUS_OK);
+	ck_assert_uint_eq(snapshot.limit, 1000);
+	deallocate(tenant, &block);
+	soma_resource_release(tenant);
+	soma_resource_release(device);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(pressure_leaves_room_for_what_is_promised)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct soma_block block = { .size = sizeof block };
+
+	ck_assert_int_eq(soma_resource_allocate_with_reservation_pressure(budget, 600, 0, 401, &block),
+			 SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_int_eq(soma_resource_allocate_with_reservation_pressure(budget, 600, 0, UINT64_MAX, &block),
+			 SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 0);
+	ck_assert_int_eq(soma_resource_allocate_with_reservation_pressure(budget, 600, 0, 400, &block),
+			 SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 600);
+	deallocate(budget, &block);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+/* ---- credit that lies with threads ------------------------------------------------------ */
+
+struct elsewhere {
+	struct soma_resource *resource;
+	struct soma_block block;
+	uint64_t bytes;
+};
+
+static void *
+allocate_elsewhere(void *argument)
+{
+	struct elsewhere *e = argument;
+
+	e->block = allocate(e->resource, e->bytes, 0);
+	return NULL;
+}
+
+static void *
+deallocate_elsewhere(void *argument)
+{
+	struct elsewhere *e = argument;
+
+	deallocate(e->resource, &e->block);
+	return NULL;
+}
+
+static void
+run_elsewhere(void *(*function)(void *), struct elsewhere *e)
+{
+	pthread_t thread;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, function, e), 0);
+	pthread_join(thread, NULL);
+}
+
+START_TEST(what_other_threads_keep_is_taken_back_before_a_refusal)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 64 * MIB);
+	struct elsewhere e = { .resource = budget, .bytes = 4 * KIB };
+
+	/* Credit with other threads, and bytes that others released. */
+	for (int i = 0; i < 5; i++)
+		run_elsewhere(allocate_elsewhere, &e);
+	struct soma_block mine = allocate(budget, 60 * MIB, 0), rest = { .size = sizeof rest };
+	struct elsewhere m = { .resource = budget, .block = mine };
+	run_elsewhere(deallocate_elsewhere, &m);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 5 * 4 * KIB);
+	rest = allocate(budget, 64 * MIB - 5 * 4 * KIB, 0);
+	ck_assert_uint_eq(soma_budget_remaining(budget), 0);
+	ck_assert_int_eq(try_allocate(budget, 1), SOMA_STATUS_OUT_OF_BUDGET);
+	deallocate(budget, &rest);
+	deallocate(budget, &e.block);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 4 * 4 * KIB);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+/* ---- reservations ------------------------------------------------------------------------- */
+
+static struct soma_request
+request_for(uint64_t bytes)
+{
+	return (struct soma_request){ .size = sizeof(struct soma_request), .bytes = bytes };
+}
+
+START_TEST(a_reservation_holds_bytes_until_they_are_drawn_or_returned)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *device = budget_of(terminal, 1000), *tenant = budget_of(device, 900);
+	struct soma_reservation *reservation;
+	struct soma_block block = { .size = sizeof block };
+	struct soma_request request = request_for(300);
+
+	ck_assert_int_eq(soma_reservation_create(tenant, 600, &reservation), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_budget_reserved(tenant), 0);
+	ck_assert_uint_eq(soma_budget_reserved(device), 0);
+	ck_assert_int_eq(try_allocate(terminal, 401), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_int_eq(try_allocate(tenant, 301), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_int_eq(soma_reservation_draw(reservation, &request, &block), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_reservation_remaining(reservation), 300);
+	ck_assert_uint_eq(soma_budget_reserved(tenant), 300);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(terminal), 300);
+	ck_assert_int_eq(soma_reservation_return(reservation, 200), SOMA_STATUS_OK);
+	struct soma_block other = allocate(tenant, 500, 0);
+	request = request_for(101);
+	ck_assert_int_eq(soma_reservation_draw(reservation, &request, &block), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_int_eq(soma_reservation_return(reservation, 101), SOMA_STATUS_INVALID_VALUE);
+	soma_reservation_destroy(reservation);
+	ck_assert_int_eq(try_allocate(tenant, 101), SOMA_STATUS_OUT_OF_BUDGET);
+	struct soma_block last = allocate(tenant, 100, 0);
+	deallocate(tenant, &last);
+	deallocate(tenant, &other);
+	deallocate(tenant, &block);
+	ck_assert_uint_eq(soma_budget_reserved(device), 0);
+	ck_assert_uint_eq(soma_budget_remaining(device), 1000);
+	soma_resource_release(tenant);
+	soma_resource_release(device);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_draw_that_fails_leaves_the_promise)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct soma_reservation *reservation;
+	struct soma_block block = { .size = sizeof block };
+	struct soma_request request = request_for(600);
+
+	ck_assert_int_eq(soma_reservation_create(budget, 600, &reservation), SOMA_STATUS_OK);
+	fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_DRIVER;
+	ck_assert_int_eq(soma_reservation_draw(reservation, &request, &block), SOMA_STATUS_DRIVER);
+	fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_OK;
+	ck_assert_uint_eq(soma_reservation_remaining(reservation), 600);
+	ck_assert_int_eq(try_allocate(budget, 401), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_int_eq(soma_reservation_draw(reservation, &request, &block), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 600);
+	deallocate(budget, &block);
+	soma_reservation_destroy(reservation);
+	ck_assert_int_eq(soma_reservation_create(budget, 1001, &reservation), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_int_eq(soma_reservation_create(budget, 0, &reservation), SOMA_STATUS_INVALID_VALUE);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+/* ---- the ladder ----------------------------------------------------------------------------- */
+
+struct owner {
+	struct soma_resource *resource;
+	struct soma_block blocks[8];
+	int count; /* blocks that it can free, the last one first */
+	unsigned calls;
+	uint64_t needed; /* of the first call */
+	bool nested;     /* allocates more from within */
+	enum soma_status nested_status;
+};
+
+static bool
+free_one(void *context, uint64_t bytes_needed, unsigned attempt)
+{
+	struct owner *owner = context;
+
+	owner->calls++;
+	ck_assert_uint_eq(attempt, owner->calls);
+	if (attempt == 1)
+		owner->needed = bytes_needed;
+	if (owner->nested) {
+		owner->nested = false;
+		owner->nested_status = try_allocate(owner->resource, 1000);
+	}
+	if (owner->count == 0)
+		return false;
+	deallocate(owner->resource, &owner->blocks[--owner->count]);
+	return true;
+}
+
+START_TEST(the_owner_is_asked_until_there_is_room)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct owner owner = { .resource = budget, .count = 5, .nested = true };
+
+	soma_resource_set_pressure_callback(terminal, free_one, &owner);
+	for (int i = 0; i < 5; i++)
+		owner.blocks[i] = allocate(budget, 180, 0);
+	struct soma_block block = allocate(budget, 500, 0);
+	ck_assert_uint_eq(owner.calls, 3);
+	ck_assert_uint_eq(owner.needed, 400);
+	ck_assert_int_eq(owner.nested_status, SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_int_eq(owner.count, 2);
+	deallocate(budget, &block);
+	soma_resource_set_pressure_callback(terminal, NULL, NULL);
+	ck_assert_int_eq(try_allocate(budget, 900), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_uint_eq(owner.calls, 3);
+	while (owner.count > 0)
+		deallocate(budget, &owner.blocks[--owner.count]);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+static bool
+promise_much(void *context, uint64_t bytes_needed, unsigned attempt)
+{
+	(void)bytes_needed;
+	*(unsigned *)context = attempt;
+	return true;
+}
+
+START_TEST(an_owner_who_frees_nothing_is_not_asked_for_ever)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct soma_block block = allocate(budget, 1000, 0);
+	unsigned attempts = 0;
+
+	soma_resource_set_pressure_callback(budget, promise_much, &attempts);
+	ck_assert_int_eq(try_allocate(budget, 1), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_uint_eq(attempts, SOMA_PRESSURE_ATTEMPTS_MAX);
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "8 times"));
+	deallocate(budget, &block);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+static enum fake_op order[16];
+static int order_count;
+
+static void
+note_order(struct soma_backend *fake, enum fake_op op, void *context)
+{
+	(void)fake, (void)context;
+	if (op == FAKE_POOL_TRIM || op == FAKE_GUARD_DRAIN || op == FAKE_GUARD_SETTLE)
+		order[order_count++] = op;
+}
+
+START_TEST(the_ladder_goes_from_the_cheapest_to_the_dearest)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake =
+		fake_create(SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED | SOMA_BACKEND_POOL, &resource);
+	unsigned attempts = 0;
+	static const enum fake_op expected[] = { FAKE_GUARD_SETTLE, FAKE_GUARD_DRAIN, FAKE_GUARD_DRAIN,
+						 FAKE_POOL_TRIM };
+
+	fake->limit = 1000;
+	fake->before = note_order;
+	soma_resource_set_pressure_callback(resource, promise_much, &attempts);
+	ck_assert_int_eq(try_allocate(resource, 2000), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
+	ck_assert_int_eq(order_count, 4);
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(order[i], expected[i]);
+	ck_assert_uint_eq(attempts, SOMA_PRESSURE_ATTEMPTS_MAX);
+	const char *text = soma_error_last()->text;
+	ck_assert_ptr_nonnull(strstr(text, "reaped finished frees, settled the guard, drained quarantine"));
+	ck_assert_ptr_nonnull(strstr(text, "trimmed the pool"));
+	check_error_sizes(2000, 0, 1000, 1000);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_failure_names_the_largest_holders)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	static const struct {
+		const char *tag;
+		uint64_t bytes;
+	} held[] = { { "small", 10 }, { "kv", 400 }, { "weights", 300 }, { "grad", 200 } };
+	struct soma_block blocks[4];
+
+	for (int i = 0; i < 4; i++) {
+		soma_tag_push(soma_tag_intern(held[i].tag));
+		blocks[i] = allocate(budget, held[i].bytes, 0);
+		soma_tag_pop();
+	}
+	ck_assert_int_eq(try_allocate(budget, 500), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_ptr_nonnull(
+		strstr(soma_error_last()->text, "most is held by kv 400, weights 300, grad 200"));
+	ck_assert_ptr_null(strstr(soma_error_last()->text, "small"));
+	for (int i = 0; i < 4; i++)
+		deallocate(budget, &blocks[i]);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(quarantine_counts_until_it_is_let_go)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct soma_block block = allocate(budget, 600, 0);
+
+	deallocate(budget, &block);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 600);
+	soma__terminal_released(terminal, block.ptr + 8, 600);
+	soma__terminal_released(NULL, block.ptr, 600);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 600);
+	block = allocate(budget, 600, 0);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 600);
+	deallocate(budget, &block);
+	fake->release_within_free = true;
+	block = allocate(budget, 100, 0);
+	deallocate(budget, &block);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 0);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(budget), 0);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+UNIT_MAIN("budget", a_budget_is_kept_to_the_byte, more_than_the_limit_is_refused_at_once,
+	  a_failure_of_the_backend_charges_nothing, nobody_allocates_around_a_budget,
+	  a_budget_is_installed_only_while_nothing_is_outstanding, tenants_count_their_own_within_the_device,
+	  a_tenant_that_is_gone_leaves_its_blocks_in_order, a_snapshot_is_the_outermost_budgets,
+	  pressure_leaves_room_for_what_is_promised, what_other_threads_keep_is_taken_back_before_a_refusal,
+	  a_reservation_holds_bytes_until_they_are_drawn_or_returned, a_draw_that_fails_leaves_the_promise,
+	  the_owner_is_asked_until_there_is_room, an_owner_who_frees_nothing_is_not_asked_for_ever,
+	  the_ladder_goes_from_the_cheapest_to_the_dearest, a_failure_names_the_largest_holders,
+	  quarantine_counts_until_it_is_let_go)

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lib/resource: stacks and how long they last, streams, frees whose stream is gone. */
+#include <stdio.h>
+#include <string.h>
+
+#include <soma/log.h>
+
+#include "lib/resource/terminal.h"
+#include "tests/check_resource_fake.h"
+
+static char logged[512];
+
+static void
+hear(void *context, enum soma_log_level level, const char *text)
+{
+	(void)context, (void)level;
+	snprintf(logged, sizeof logged, "%s", text);
+}
+
+START_TEST(a_decorator_keeps_what_is_under_it)
+{
+	struct soma_resource *terminal, *budget, *tenant;
+	struct soma_backend *fake = fake_create(0, &terminal);
+
+	ck_assert_int_eq(soma_budget_create(terminal, 1000, &budget), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_budget_create(budget, 1000, &tenant), SOMA_STATUS_OK);
+	soma_resource_release(terminal);
+	soma_resource_release(budget);
+	struct soma_block block = allocate(tenant, 10, 0);
+	ck_assert_int_eq(soma_resource_device(tenant), 0);
+	deallocate(tenant, &block);
+	ck_assert_ptr_eq(soma_resource_retain(tenant), tenant);
+	soma_resource_release(tenant);
+	ck_assert(!fake->closed);
+	soma_resource_release(tenant);
+	ck_assert(fake->closed);
+	ck_assert_ptr_null(soma_resource_retain(NULL));
+	soma_resource_release(NULL);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(blocks_that_are_given_up_are_said)
+{
+	struct soma_resource *terminal, *budget;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &terminal);
+
+	soma_log_set_sink(hear, NULL, SOMA_LOG_WARNING);
+	ck_assert_int_eq(soma_budget_create(terminal, 1000, &budget), SOMA_STATUS_OK);
+	uint64_t stream = new_stream(budget);
+	allocate(budget, 10, stream);
+	struct soma_block used = allocate(budget, 20, stream);
+	ck_assert_int_eq(soma_resource_record_use(budget, used.id, 0), SOMA_STATUS_OK);
+	struct soma_block retired = allocate(budget, 30, stream);
+	deallocate(budget, &retired);
+	soma_resource_release(terminal);
+	soma_resource_release(budget);
+	ck_assert_ptr_nonnull(strstr(logged, "2 blocks with 30 bytes"));
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(stream_ids_are_never_used_twice)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	uint64_t last = 0;
+
+	for (int i = 0; i < 40; i++) {
+		uint64_t stream = new_stream(resource);
+		ck_assert_uint_ne(stream, last);
+		ck_assert_uint_ne(stream, 0);
+		fake_run_all(fake);
+		ck_assert_int_eq(soma_resource_stream_destroy(resource, stream), SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_resource_stream_destroy(resource, stream), SOMA_STATUS_STREAM_MISUSE);
+		ck_assert_int_eq(soma_resource_stream_synchronize(resource, stream),
+				 SOMA_STATUS_STREAM_MISUSE);
+		last = stream;
+	}
+	ck_assert_uint_le(atomic_load(&resource->terminal->streams.slots), 3);
+	ck_assert_int_eq(soma_resource_stream_destroy(resource, 0), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_int_eq(soma_resource_stream_create(resource, 99, &last), SOMA_STATUS_INVALID_VALUE);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_backend_without_streams_has_the_default_one)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(0, &resource);
+	uint64_t stream;
+
+	ck_assert_int_eq(soma_resource_stream_create(resource, 0, &stream), SOMA_STATUS_NOT_SUPPORTED);
+	ck_assert_int_eq(soma_resource_stream_synchronize(resource, 0), SOMA_STATUS_OK);
+	struct soma_block block = allocate(resource, 8, 0);
+	deallocate(resource, &block);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(frees_of_a_destroyed_stream_are_completed)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	uint64_t stream = new_stream(resource);
+	struct soma_block before = allocate(resource, 10, stream), after = allocate(resource, 20, stream);
+	struct soma_backend_stream *handle = fake_stream(resource, stream);
+
+	deallocate(resource, &before);
+	ck_assert_int_eq(soma_resource_stream_destroy(resource, stream), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_resource_reap_pending(resource), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 30);
+	/* Its work is waited for, since nothing can be queued on it. */
+	ck_assert_uint_lt(handle->run, handle->queued);
+	deallocate(resource, &after);
+	ck_assert_uint_eq(handle->run, handle->queued);
+	ck_assert_int_eq(soma_resource_block_state(resource, after.id), SOMA_BLOCK_FREED);
+	ck_assert_int_eq(soma_resource_reap_pending(resource), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(frees_complete_in_the_streams_order_as_far_as_it_ran)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	uint64_t stream = new_stream(resource);
+	struct soma_block blocks[4];
+	uint64_t positions[4];
+
+	for (int i = 0; i < 4; i++)
+		blocks[i] = allocate(resource, 100, stream);
+	for (int i = 0; i < 4; i++) {
+		deallocate(resource, &blocks[i]);
+		positions[i] = fake_stream(resource, stream)->queued;
+	}
+	for (int i = 0; i < 4; i++) {
+		fake_stream(resource, stream)->run = positions[i];
+		ck_assert_int_eq(soma_resource_reap_pending(resource), SOMA_STATUS_OK);
+		ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 100 * (uint64_t)(3 - i));
+	}
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_free_without_an_event_is_completed_with_the_next_one)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	uint64_t stream = new_stream(resource);
+	struct soma_block first = allocate(resource, 100, stream), second = allocate(resource, 100, stream);
+
+	fake->fail_with[FAKE_EVENT_RECORD] = SOMA_STATUS_DRIVER;
+	deallocate(resource, &first);
+	fake_run(fake, resource, stream);
+	ck_assert_int_eq(soma_resource_reap_pending(resource), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 200);
+	fake->fail_with[FAKE_EVENT_RECORD] = SOMA_STATUS_OK;
+	ck_assert_int_eq(soma_resource_reap_pending(resource), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 100);
+	deallocate(resource, &second);
+	fake_run(fake, resource, stream);
+	ck_assert_int_eq(soma_resource_reap_pending(resource), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(pending_frees_do_not_grow_without_a_reap)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+
+	fake->streams_run = true;
+	for (int i = 0; i < 2000; i++) {
+		struct soma_block block = allocate(resource, 100, 0);
+		deallocate(resource, &block);
+	}
+	ck_assert_uint_le(soma_resource_bytes_outstanding(resource), 64 * 100);
+	ck_assert_int_le(fake->events, 65);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_free_that_fails_leaves_the_block_live)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(SOMA_BACKEND_KEEPS_FREED | SOMA_BACKEND_GUARD, &resource);
+	struct soma_block block = allocate(resource, 100, 0);
+
+	fake->fail_with[FAKE_FREE] = SOMA_STATUS_DRIVER;
+	ck_assert_int_eq(soma_resource_deallocate(resource, &block), SOMA_STATUS_DRIVER);
+	fake->fail_with[FAKE_FREE] = SOMA_STATUS_OK;
+	ck_assert_int_eq(soma_resource_block_state(resource, block.id), SOMA_BLOCK_LIVE);
+	deallocate(resource, &block);
+	ck_assert_int_eq(soma_resource_block_state(resource, block.id), SOMA_BLOCK_QUARANTINED);
+	ck_assert_int_eq(soma_resource_deallocate(resource, &block), SOMA_STATUS_USE_AFTER_FREE);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+UNIT_MAIN("resource", a_decorator_keeps_what_is_under_it, blocks_that_are_given_up_are_said,
+	  stream_ids_are_never_used_twice, a_backend_without_streams_has_the_default_one,
+	  frees_of_a_destroyed_stream_are_completed, frees_complete_in_the_streams_order_as_far_as_it_ran,
+	  a_free_without_an_event_is_completed_with_the_next_one, pending_frees_do_not_grow_without_a_reap,
+	  a_free_that_fails_leaves_the_block_live)

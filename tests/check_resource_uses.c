@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lib/resource: order between streams that use a block. */
+#include <string.h>
+
+#include "lib/resource/terminal.h"
+#include "tests/check_resource_fake.h"
+
+/* A stack with three streams. */
+struct scene {
+	struct soma_backend *fake;
+	struct soma_resource *resource;
+	uint64_t a, b, c;
+	struct soma_block block; /* of a */
+};
+
+static struct scene
+begin(uint64_t capabilities)
+{
+	struct scene s = { 0 };
+
+	s.fake = fake_create(capabilities, &s.resource);
+	s.a = new_stream(s.resource);
+	s.b = new_stream(s.resource);
+	s.c = new_stream(s.resource);
+	s.block = allocate(s.resource, 100, s.a);
+	return s;
+}
+
+static void
+end(struct scene *s)
+{
+	soma_resource_release(s->resource);
+	fake_destroy(s->fake);
+}
+
+static uint64_t
+waits(struct scene *s)
+{
+	return fake_count(s->fake, FAKE_EVENT_WAIT);
+}
+
+/* A whole use; the stream's position behind its work. */
+static uint64_t
+use(struct scene *s, uint64_t stream, enum soma_access access)
+{
+	struct soma_use use = prepare(s->resource, &s->block, stream, access);
+
+	fake_work(fake_stream(s->resource, stream), 1);
+	uint64_t position = fake_stream(s->resource, stream)->queued;
+	ck_assert_int_eq(soma_resource_finish_use(s->resource, &use, 1), SOMA_STATUS_OK);
+	return position;
+}
+
+static bool
+ordered(struct scene *s, uint64_t later, uint64_t earlier, uint64_t position)
+{
+	return fake_ordered(fake_stream(s->resource, later), fake_stream(s->resource, earlier), position);
+}
+
+START_TEST(a_first_use_elsewhere_waits_for_the_allocation)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	uint64_t ready = fake_stream(s.resource, s.a)->queued;
+
+	ck_assert(!ordered(&s, s.b, s.a, ready));
+	prepare(s.resource, &s.block, s.b, SOMA_ACCESS_READ);
+	ck_assert(ordered(&s, s.b, s.a, ready));
+	deallocate(s.resource, &s.block);
+	end(&s);
+}
+END_TEST
+
+START_TEST(uses_on_the_blocks_own_stream_wait_for_nothing)
+{
+	struct scene s = begin(FAKE_ORDERED);
+
+	use(&s, s.a, SOMA_ACCESS_WRITE);
+	use(&s, s.a, SOMA_ACCESS_READ);
+	use(&s, s.a, SOMA_ACCESS_READ_WRITE);
+	deallocate(s.resource, &s.block);
+	ck_assert_uint_eq(waits(&s), 0);
+	end(&s);
+}
+END_TEST
+
+START_TEST(a_read_waits_for_the_last_write_and_no_read)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	uint64_t write = use(&s, s.b, SOMA_ACCESS_WRITE);
+	uint64_t read = use(&s, s.c, SOMA_ACCESS_READ);
+
+	ck_assert(ordered(&s, s.c, s.b, write));
+	uint64_t before = waits(&s);
+	use(&s, s.a, SOMA_ACCESS_READ);
+	ck_assert_uint_eq(waits(&s) - before, 1);
+	ck_assert(ordered(&s, s.a, s.b, write));
+	ck_assert(!ordered(&s, s.a, s.c, read));
+	deallocate(s.resource, &s.block);
+	end(&s);
+}
+END_TEST
+
+START_TEST(a_write_waits_for_the_last_write_and_all_reads)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	uint64_t d = new_stream(s.resource);
+	uint64_t write = use(&s, s.b, SOMA_ACCESS_WRITE);
+	uint64_t read_a = use(&s, s.a, SOMA_ACCESS_READ), read_c = use(&s, s.c, SOMA_ACCESS_READ);
+
+	use(&s, d, SOMA_ACCESS_WRITE);
+	ck_assert(ordered(&s, d, s.b, write));
+	ck_assert(ordered(&s, d, s.a, read_a));
+	ck_assert(ordered(&s, d, s.c, read_c));
+	/* It replaced them: the free waits for it alone. */
+	uint64_t before = waits(&s);
+	deallocate(s.resource, &s.block);
+	ck_assert_uint_eq(waits(&s) - before, 1);
+	end(&s);
+}
+END_TEST
+
+START_TEST(the_free_waits_for_every_use)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	uint64_t read_b = use(&s, s.b, SOMA_ACCESS_READ);
+
+	fake_work(fake_stream(s.resource, s.c), 3);
+	uint64_t unknown_c = fake_stream(s.resource, s.c)->queued;
+	ck_assert_int_eq(soma_resource_record_use(s.resource, s.block.id, s.c), SOMA_STATUS_OK);
+	deallocate(s.resource, &s.block);
+	const struct fake_block *freed = fake_block(s.fake, s.block.ptr);
+	ck_assert_uint_ge(freed->free_clock[fake_stream(s.resource, s.b)->index], read_b);
+	ck_assert_uint_ge(freed->free_clock[fake_stream(s.resource, s.c)->index], unknown_c);
+	end(&s);
+}
+END_TEST
+
+START_TEST(a_use_of_unknown_access_replaces_nothing)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	uint64_t read = use(&s, s.b, SOMA_ACCESS_READ);
+
+	ck_assert_int_eq(soma_resource_record_use(s.resource, s.block.id, s.c), SOMA_STATUS_OK);
+	prepare(s.resource, &s.block, s.a, SOMA_ACCESS_WRITE);
+	ck_assert(ordered(&s, s.a, s.b, read));
+	deallocate(s.resource, &s.block);
+	end(&s);
+}
+END_TEST
+
+START_TEST(a_dropped_prepare_leaves_nothing_to_wait_for)
+{
+	struct scene s = begin(FAKE_ORDERED);
+
+	prepare(s.resource, &s.block, s.b, SOMA_ACCESS_WRITE);
+	prepare(s.resource, &s.block, s.c, SOMA_ACCESS_READ);
+	uint64_t before = waits(&s);
+	deallocate(s.resource, &s.block);
+	ck_assert_uint_eq(waits(&s), before);
+	end(&s);
+}
+END_TEST
+
+START_TEST(a_freed_block_has_no_uses)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	struct soma_use made = { .size = sizeof made };
+
+	deallocate(s.resource, &s.block);
+	ck_assert_int_eq(soma_resource_prepare_use(s.resource, s.block.id, s.b, SOMA_ACCESS_READ, &made),
+			 SOMA_STATUS_USE_AFTER_FREE);
+	ck_assert_int_eq(soma_resource_record_use(s.resource, s.block.id, s.b), SOMA_STATUS_USE_AFTER_FREE);
+	end(&s);
+}
+END_TEST
+
+START_TEST(bad_uses_are_refused)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	struct soma_use made = { .size = sizeof made }, two[2];
+
+	ck_assert_int_eq(soma_resource_prepare_use(s.resource, s.block.id, s.b, 0, &made),
+			 SOMA_STATUS_INVALID_VALUE);
+	ck_assert_int_eq(soma_resource_prepare_use(s.resource, s.block.id, s.b, 4, &made),
+			 SOMA_STATUS_INVALID_VALUE);
+	ck_assert_int_eq(soma_resource_prepare_use(s.resource, s.block.id, 999, SOMA_ACCESS_READ, &made),
+			 SOMA_STATUS_STREAM_MISUSE);
+	made.size = 3;
+	ck_assert_int_eq(soma_resource_prepare_use(s.resource, s.block.id, s.b, SOMA_ACCESS_READ, &made),
+			 SOMA_STATUS_INVALID_VALUE);
+	two[0] = prepare(s.resource, &s.block, s.b, SOMA_ACCESS_READ);
+	two[1] = prepare(s.resource, &s.block, s.c, SOMA_ACCESS_READ);
+	ck_assert_int_eq(soma_resource_finish_use(s.resource, two, 2), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_int_eq(soma_resource_finish_use(s.resource, two, 0), SOMA_STATUS_OK);
+	deallocate(s.resource, &s.block);
+	end(&s);
+}
+END_TEST
+
+START_TEST(without_tracking_uses_are_never_a_silent_success)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(SOMA_BACKEND_STREAMS, &resource);
+	struct soma_block block = allocate(resource, 8, 0);
+	struct soma_use made = { .size = sizeof made, .block = block.id };
+
+	ck_assert(!soma_resource_supports_use_tracking(resource));
+	ck_assert_int_eq(soma_resource_prepare_use(resource, block.id, 0, SOMA_ACCESS_READ, &made),
+			 SOMA_STATUS_STREAM_MISUSE);
+	ck_assert_int_eq(soma_resource_finish_use(resource, &made, 1), SOMA_STATUS_STREAM_MISUSE);
+	ck_assert_int_eq(soma_resource_record_use(resource, block.id, 0), SOMA_STATUS_STREAM_MISUSE);
+	deallocate(resource, &block);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(decorators_forward_uses)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	struct soma_resource *inner, *budget;
+
+	deallocate(s.resource, &s.block);
+	ck_assert_int_eq(soma_resource_stream_synchronize(s.resource, s.a), SOMA_STATUS_OK);
+	inner = s.resource;
+	ck_assert_int_eq(soma_budget_create(inner, 1000, &budget), SOMA_STATUS_OK);
+	ck_assert(soma_resource_supports_use_tracking(budget));
+	s.block = allocate(budget, 100, s.a);
+	s.resource = budget;
+	use(&s, s.b, SOMA_ACCESS_WRITE);
+	deallocate(budget, &s.block);
+	ck_assert_uint_ge(waits(&s), 2);
+	soma_resource_release(inner);
+	end(&s);
+}
+END_TEST
+
+START_TEST(a_synchronous_backend_needs_no_wait_for_the_allocation)
+{
+	struct scene s = begin(SOMA_BACKEND_STREAMS | SOMA_BACKEND_USE_TRACKING);
+	uint64_t write;
+
+	prepare(s.resource, &s.block, s.b, SOMA_ACCESS_READ);
+	ck_assert_uint_eq(waits(&s), 0);
+	write = use(&s, s.c, SOMA_ACCESS_WRITE);
+	deallocate(s.resource, &s.block);
+	ck_assert_uint_ge(fake_block(s.fake, s.block.ptr)->free_clock[fake_stream(s.resource, s.c)->index],
+			  write);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(s.resource), 0);
+	end(&s);
+}
+END_TEST
+
+START_TEST(the_backend_is_told_of_uses_and_may_object)
+{
+	struct scene s = begin(FAKE_ORDERED | SOMA_BACKEND_USES);
+	struct soma_use made = { .size = sizeof made };
+
+	use(&s, s.b, SOMA_ACCESS_WRITE);
+	ck_assert_uint_eq(fake_count(s.fake, FAKE_BLOCK_USE), 1);
+	s.fake->fail_with[FAKE_BLOCK_USE] = SOMA_STATUS_STREAM_MISUSE;
+	ck_assert_int_eq(soma_resource_prepare_use(s.resource, s.block.id, s.b, SOMA_ACCESS_READ, &made),
+			 SOMA_STATUS_STREAM_MISUSE);
+	/* The work of a recorded use is queued whatever the backend thinks of it. */
+	fake_work(fake_stream(s.resource, s.c), 2);
+	uint64_t position = fake_stream(s.resource, s.c)->queued;
+	ck_assert_int_eq(soma_resource_record_use(s.resource, s.block.id, s.c), SOMA_STATUS_STREAM_MISUSE);
+	deallocate(s.resource, &s.block);
+	ck_assert_uint_ge(fake_block(s.fake, s.block.ptr)->free_clock[fake_stream(s.resource, s.c)->index],
+			  position);
+	end(&s);
+}
+END_TEST
+
+UNIT_MAIN("resource_uses", a_first_use_elsewhere_waits_for_the_allocation,
+	  uses_on_the_blocks_own_stream_wait_for_nothing, a_read_waits_for_the_last_write_and_no_read,
+	  a_write_waits_for_the_last_write_and_all_reads, the_free_waits_for_every_use,
+	  a_use_of_unknown_access_replaces_nothing, a_dropped_prepare_leaves_nothing_to_wait_for,
+	  a_freed_block_has_no_uses, bad_uses_are_refused, without_tracking_uses_are_never_a_silent_success,
+	  decorators_forward_uses, a_synchronous_backend_needs_no_wait_for_the_allocation,
+	  the_backend_is_told_of_uses_and_may_object)
