@@ -114,8 +114,8 @@ struct soma_block {
 	uint64_t bytes; /* as requested: what budgets and the ledger count */
 	uint64_t alignment;
 	uint64_t stream;
-	/* Greater than that of any earlier block at this address, and of any block that
-	 * this thread made or freed before. */
+	/* Its generation is greater than that of any earlier block at this address, and of
+	 * any block that this thread made before. */
 	struct soma_block_id id;
 	int device;
 	uint32_t tag;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ledger's counters.  A thread adds to its own slot; sums read the stages from the last to the first,
- * so that what was freed is never more than what was allocated.  The records are in records.c.
+ * so that what was freed is never more than what was allocated, nor what is gone more than what was
+ * retired.  The records are in records.c.
  */
 #include "lib/resource/ledger.h"
 
@@ -35,35 +36,19 @@ soma__ledger_fini(struct soma__ledger *ledger)
 
 /* ---- by tag ------------------------------------------------------------------- */
 
-static struct soma__tag_counts *
-make_tags(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint32_t tag)
+struct soma__tag_counts *
+soma__ledger_make_tags(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint32_t tag,
+		       bool *shared)
 {
 	struct soma__tag_counts *chunk = NULL;
 
 	if (!slot->slot.shared)
 		chunk = soma__arena_calloc(ledger->arena, SOMA__TAGS_CHUNK * sizeof *chunk, 64);
+	*shared = chunk == NULL;
 	if (chunk == NULL)
-		return NULL;
+		return &ledger->shared_tags[tag];
 	atomic_store_explicit(&slot->tags[tag / SOMA__TAGS_CHUNK], chunk, memory_order_release);
 	return &chunk[tag % SOMA__TAGS_CHUNK];
-}
-
-/* *shared: others add here too. */
-static inline struct soma__tag_counts *
-tag_counts(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint32_t tag, bool *shared)
-{
-	struct soma__tag_counts *chunk = atomic_load_explicit(&slot->tags[tag / SOMA__TAGS_CHUNK],
-							      memory_order_relaxed),
-				*counts;
-
-	*shared = false;
-	if (__builtin_expect(chunk != NULL, 1))
-		return &chunk[tag % SOMA__TAGS_CHUNK];
-	counts = make_tags(ledger, slot, tag);
-	if (counts != NULL)
-		return counts;
-	*shared = true;
-	return &ledger->shared_tags[tag];
 }
 
 static void
@@ -104,48 +89,15 @@ soma__ledger_sum_tag(struct soma__ledger *ledger, uint32_t tag, struct soma_tag_
 /* ---- in all --------------------------------------------------------------------- */
 
 void
-soma__ledger_count_alloc(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint64_t bytes,
-			 uint32_t tag)
-{
-	bool shared_slot = slot->slot.shared, shared;
-	struct soma__tag_counts *counts = tag_counts(ledger, slot, tag, &shared);
-
-	soma__count(shared_slot, &slot->alloc_count, 1);
-	soma__count(shared_slot, &slot->alloc_bytes, bytes);
-	soma__count(shared, &counts->alloc_count, 1);
-	soma__count(shared, &counts->alloc_bytes, bytes);
-}
-
-void
-soma__ledger_count_free(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint64_t bytes,
-			uint32_t tag)
-{
-	bool shared_slot = slot->slot.shared, shared;
-	struct soma__tag_counts *counts = tag_counts(ledger, slot, tag, &shared);
-
-	soma__count(shared_slot, &slot->free_count_ever, 1);
-	soma__count(shared_slot, &slot->free_bytes, bytes);
-	soma__count(shared, &counts->free_count, 1);
-	soma__count(shared, &counts->free_bytes, bytes);
-}
-
-void
-soma__ledger_count_gone(struct soma__ledger_slot *slot, uint64_t bytes)
-{
-	soma__count(slot->slot.shared, &slot->gone_count, 1);
-	soma__count(slot->slot.shared, &slot->gone_bytes, bytes);
-}
-
-void
 soma__ledger_count_move(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint64_t bytes,
 			uint32_t from, uint32_t to)
 {
 	bool shared;
-	struct soma__tag_counts *counts = tag_counts(ledger, slot, to, &shared);
+	struct soma__tag_counts *counts = soma__ledger_tag(ledger, slot, to, &shared);
 
 	soma__count(shared, &counts->alloc_count, 1);
 	soma__count(shared, &counts->alloc_bytes, bytes);
-	counts = tag_counts(ledger, slot, from, &shared);
+	counts = soma__ledger_tag(ledger, slot, from, &shared);
 	soma__count(shared, &counts->free_count, 1);
 	soma__count(shared, &counts->free_bytes, bytes);
 }
@@ -166,18 +118,19 @@ soma__ledger_sum(struct soma__ledger *ledger, struct soma_ledger *sum)
 	uint64_t gone_bytes = SUM(ledger, gone_bytes), gone = SUM(ledger, gone_count);
 	uint64_t freed_bytes = SUM(ledger, free_bytes), freed = SUM(ledger, free_count_ever);
 
+	sum->retired_bytes = SUM(ledger, retired_bytes) - gone_bytes;
+	sum->retired_count = SUM(ledger, retired_count) - gone;
 	sum->alloc_count = SUM(ledger, alloc_count);
 	sum->free_count = freed;
 	sum->live_bytes = SUM(ledger, alloc_bytes) - freed_bytes;
 	sum->live_count = sum->alloc_count - freed;
-	sum->retired_bytes = freed_bytes - gone_bytes;
-	sum->retired_count = freed - gone;
 }
 
 uint64_t
 soma__ledger_outstanding(struct soma__ledger *ledger)
 {
-	uint64_t gone = SUM(ledger, gone_bytes);
+	uint64_t gone = SUM(ledger, gone_bytes), freed = SUM(ledger, free_bytes);
+	uint64_t retired = SUM(ledger, retired_bytes) - gone;
 
-	return SUM(ledger, alloc_bytes) - gone;
+	return SUM(ledger, alloc_bytes) - freed + retired;
 }

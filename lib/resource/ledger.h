@@ -61,10 +61,15 @@ struct soma__record {
 
 /* ---- the ledger ---------------------------------------------------------------- */
 
+/* Free records that a thread keeps. */
+#define SOMA__RECORDS_AT_HAND 256u
+
 #define SOMA__TAGS_CHUNK 64u
 #define SOMA__RECORDS_CHUNK 1024u
 #define SOMA__RECORDS_CHUNKS 32768u
 #define SOMA__CLOCK_BUCKETS 256u
+#define SOMA__CLOCK_OWNER_BITS 8
+#define SOMA__CLOCK_OWNER_MASK ((1u << SOMA__CLOCK_OWNER_BITS) - 1)
 
 struct soma__tag_counts {
 	_Atomic uint64_t alloc_bytes, alloc_count, free_bytes, free_count;
@@ -75,7 +80,9 @@ struct soma__ledger_slot {
 	_Atomic uint64_t clock; /* the thread's latest generation */
 	uint32_t free_head;     /* records at hand: index + 1; the owner alone */
 	uint32_t free_count;
-	_Atomic uint64_t alloc_bytes, alloc_count, free_bytes, free_count_ever, gone_bytes, gone_count;
+	_Atomic uint64_t alloc_bytes, alloc_count, free_bytes, free_count_ever;
+	/* Of frees that took effect later: what became retired, and what no longer is. */
+	_Atomic uint64_t retired_bytes, retired_count, gone_bytes, gone_count;
 	struct soma__tag_counts *_Atomic tags[SOMA_TAG_COUNT_MAX / SOMA__TAGS_CHUNK];
 } __attribute__((aligned(128)));
 
@@ -86,8 +93,12 @@ struct soma__ledger {
 	struct soma__account *_Atomic domain; /* the latest budget that was installed; then its parents */
 	struct soma__tag_counts *shared_tags; /* all tags: for the shared slot, and without memory */
 
-	/* The generations given out for addresses that fall here: a ceiling, and the thread that may go up
-	 * to it without asking. */
+	/*
+	 * By address: ceiling << SOMA__CLOCK_OWNER_BITS | owner.  Every generation that was given out for the
+	 * addresses of a bucket is at most the ceiling, and the owner's are above the ceiling that it had
+	 * before.  The owner goes on below its ceiling without writing, so that threads that reuse
+	 * their own addresses do not meet.
+	 */
 	_Atomic uint64_t clocks[SOMA__CLOCK_BUCKETS];
 
 	pthread_mutex_t mutex;                /* what follows */
@@ -108,17 +119,55 @@ soma__ledger_slot(struct soma__ledger *ledger, unsigned index)
 
 /* ---- records: taking, finding, giving back ---- */
 
-/* A free record for the caller alone; NULL without memory, with the error recorded. */
-struct soma__record *soma__record_take(struct soma__ledger *ledger, struct soma__ledger_slot *slot);
-void soma__record_put(struct soma__ledger *ledger, struct soma__ledger_slot *slot,
-		      struct soma__record *record);
+static inline struct soma__record *
+soma__record_at(struct soma__ledger *ledger, uint32_t index)
+{
+	struct soma__record *chunk =
+		atomic_load_explicit(&ledger->chunks[index / SOMA__RECORDS_CHUNK], memory_order_acquire);
 
-/* Gives it its generation and makes it LIVE; returns the generation. */
-uint64_t soma__record_begin(struct soma__ledger *ledger, struct soma__ledger_slot *slot, unsigned index,
+	return &chunk[index % SOMA__RECORDS_CHUNK];
+}
+
+/* The rest of take and put: exchanging records with other threads. */
+struct soma__record *soma__record_take_batch(struct soma__ledger *ledger, struct soma__ledger_slot *slot);
+void soma__record_put_batch(struct soma__ledger *ledger, struct soma__ledger_slot *slot,
 			    struct soma__record *record);
 
+/* A free record for the caller alone; NULL without memory, with the error recorded. */
+static inline struct soma__record *
+soma__record_take(struct soma__ledger *ledger, struct soma__ledger_slot *slot)
+{
+	if (__builtin_expect(slot->free_head == 0, 0))
+		return soma__record_take_batch(ledger, slot);
+	struct soma__record *record = soma__record_at(ledger, slot->free_head - 1);
+	slot->free_head = record->next_free;
+	slot->free_count--;
+	return record;
+}
+
+static inline void
+soma__record_put(struct soma__ledger *ledger, struct soma__ledger_slot *slot, struct soma__record *record)
+{
+	if (__builtin_expect(slot->slot.shared || slot->free_count >= SOMA__RECORDS_AT_HAND, 0)) {
+		soma__record_put_batch(ledger, slot, record);
+		return;
+	}
+	record->next_free = slot->free_head;
+	slot->free_head = record->index + 1;
+	slot->free_count++;
+}
+
 /* The record of a handle of this ledger; NULL: it is none. */
-struct soma__record *soma__record_of(struct soma__ledger *ledger, uint64_t handle);
+static inline struct soma__record *
+soma__record_of(struct soma__ledger *ledger, uint64_t handle)
+{
+	uint32_t index = (uint32_t)handle - 1;
+
+	if (handle >> 32 != ledger->id ||
+	    index >= atomic_load_explicit(&ledger->carved, memory_order_acquire))
+		return NULL;
+	return soma__record_at(ledger, index);
+}
 
 static inline uint64_t
 soma__record_handle(const struct soma__ledger *ledger, const struct soma__record *record)
@@ -126,13 +175,30 @@ soma__record_handle(const struct soma__ledger *ledger, const struct soma__record
 	return (uint64_t)ledger->id << 32 | (record->index + 1);
 }
 
+/* The rest of claim: says why not, or waits for who has the record in hand. */
+enum soma_status soma__record_claim_slow(struct soma__ledger *ledger, struct soma_block_id block,
+					 enum soma__state state, struct soma__record **record);
+
 /*
  * Moves a live record of this name to `state` (BUSY or CLOSING), for the caller alone.  USE_AFTER_FREE: it
- * was freed before; INVALID_VALUE: never a block here.  Waits while another thread has it in hand, which is
- * for a few instructions.
+ * was freed before; INVALID_VALUE: never a block here.  Waits while another thread has it in hand,
+ * which is for a few instructions.
  */
-enum soma_status soma__record_claim(struct soma__ledger *ledger, struct soma_block_id block,
-				    enum soma__state state, struct soma__record **record);
+static inline enum soma_status
+soma__record_claim(struct soma__ledger *ledger, struct soma_block_id block, enum soma__state state,
+		   struct soma__record **out)
+{
+	struct soma__record *record = soma__record_of(ledger, block.handle);
+	uint64_t word = block.generation << SOMA__STATE_BITS | SOMA__RECORD_LIVE;
+
+	if (__builtin_expect(record == NULL, 0) ||
+	    !atomic_compare_exchange_strong_explicit(&record->word, &word,
+						     block.generation << SOMA__STATE_BITS | state,
+						     memory_order_acquire, memory_order_relaxed))
+		return soma__record_claim_slow(ledger, block, state, out);
+	*out = record;
+	return SOMA_STATUS_OK;
+}
 
 /* The record is the caller's; its generation stays. */
 static inline void
@@ -150,18 +216,103 @@ soma__record_generation(const struct soma__record *record)
 	return atomic_load_explicit(&record->word, memory_order_relaxed) >> SOMA__STATE_BITS;
 }
 
-/* Calls visit for every record that is not free and came in by `via`, until it returns false; true: all. */
+/* The rest of begin: an address that another thread had, or a ceiling that is reached. */
+uint64_t soma__record_next_slow(struct soma__ledger *ledger, struct soma__ledger_slot *slot, unsigned index,
+				uint64_t ptr, uint64_t generation);
+
+static inline _Atomic uint64_t *
+soma__ledger_clock(struct soma__ledger *ledger, uint64_t ptr)
+{
+	return &ledger->clocks[(ptr >> 8) * 0x9e3779b97f4a7c15u >> 56];
+}
+
+/* Gives it its generation, above all others of this thread, this record and this address, and makes
+ * it LIVE; returns the generation. */
+static inline uint64_t
+soma__record_begin(struct soma__ledger *ledger, struct soma__ledger_slot *slot, unsigned index,
+		   struct soma__record *record)
+{
+	uint64_t generation = atomic_load_explicit(&slot->clock, memory_order_relaxed);
+	uint64_t last = soma__record_generation(record);
+	uint64_t clock = atomic_load_explicit(soma__ledger_clock(ledger, record->ptr), memory_order_acquire);
+
+	generation = (generation > last ? generation : last) + 1;
+	if (__builtin_expect(slot->slot.shared || (clock & SOMA__CLOCK_OWNER_MASK) != index ||
+				     generation > clock >> SOMA__CLOCK_OWNER_BITS,
+			     0))
+		generation = soma__record_next_slow(ledger, slot, index, record->ptr, generation);
+	else
+		atomic_store_explicit(&slot->clock, generation, memory_order_relaxed);
+	atomic_store_explicit(&record->word, generation << SOMA__STATE_BITS | SOMA__RECORD_LIVE,
+			      memory_order_release);
+	return generation;
+}
+
+/* Whether no record that is in use came in by `via`. */
 bool soma__records_none(struct soma__ledger *ledger, const struct soma_resource *via);
 
 /* ---- counting ---- */
 
-void soma__ledger_count_alloc(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint64_t bytes,
-			      uint32_t tag);
+/* Where the slot counts this tag; *shared: others count there, too. */
+struct soma__tag_counts *soma__ledger_make_tags(struct soma__ledger *ledger, struct soma__ledger_slot *slot,
+						uint32_t tag, bool *shared);
+
+static inline struct soma__tag_counts *
+soma__ledger_tag(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint32_t tag, bool *shared)
+{
+	struct soma__tag_counts *chunk =
+		atomic_load_explicit(&slot->tags[tag / SOMA__TAGS_CHUNK], memory_order_relaxed);
+
+	if (__builtin_expect(chunk == NULL, 0))
+		return soma__ledger_make_tags(ledger, slot, tag, shared);
+	*shared = false;
+	return &chunk[tag % SOMA__TAGS_CHUNK];
+}
+
+static inline void
+soma__ledger_count_alloc(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint64_t bytes,
+			 uint32_t tag)
+{
+	bool shared_slot = slot->slot.shared, shared;
+	struct soma__tag_counts *counts = soma__ledger_tag(ledger, slot, tag, &shared);
+
+	soma__count(shared_slot, &slot->alloc_count, 1);
+	soma__count(shared_slot, &slot->alloc_bytes, bytes);
+	soma__count(shared, &counts->alloc_count, 1);
+	soma__count(shared, &counts->alloc_bytes, bytes);
+}
+
 /* A block is no longer live. */
-void soma__ledger_count_free(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint64_t bytes,
-			     uint32_t tag);
-/* ... and no longer retired. */
-void soma__ledger_count_gone(struct soma__ledger_slot *slot, uint64_t bytes);
+static inline void
+soma__ledger_count_free(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint64_t bytes,
+			uint32_t tag)
+{
+	bool shared_slot = slot->slot.shared, shared;
+	struct soma__tag_counts *counts = soma__ledger_tag(ledger, slot, tag, &shared);
+
+	soma__count(shared_slot, &slot->free_count_ever, 1);
+	soma__count(shared_slot, &slot->free_bytes, bytes);
+	soma__count(shared, &counts->free_count, 1);
+	soma__count(shared, &counts->free_bytes, bytes);
+}
+
+/* A block becomes retired: to be counted before it is counted as freed, so that it is never missing from
+ * the sum ... */
+static inline void
+soma__ledger_count_retired(struct soma__ledger_slot *slot, uint64_t bytes)
+{
+	soma__count(slot->slot.shared, &slot->retired_count, 1);
+	soma__count(slot->slot.shared, &slot->retired_bytes, bytes);
+}
+
+/* ... and is no longer retired. */
+static inline void
+soma__ledger_count_gone(struct soma__ledger_slot *slot, uint64_t bytes)
+{
+	soma__count(slot->slot.shared, &slot->gone_count, 1);
+	soma__count(slot->slot.shared, &slot->gone_bytes, bytes);
+}
+
 /* A live block moves from one tag to another. */
 void soma__ledger_count_move(struct soma__ledger *ledger, struct soma__ledger_slot *slot, uint64_t bytes,
 			     uint32_t from, uint32_t to);

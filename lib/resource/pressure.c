@@ -102,10 +102,10 @@ static const struct step {
 
 /* Once more, with the record of what refused it last. */
 static enum soma_status
-try_again(struct soma__call *call)
+try_again(struct soma__call *call, soma__call_attempt *attempt)
 {
 	call->refused = NULL;
-	return call->attempt(call);
+	return attempt(call);
 }
 
 /* ---- the owner's callback ------------------------------------------------------------- */
@@ -126,7 +126,7 @@ find_callback(const struct soma__call *call, void **context)
 
 /* Another thread's callback may have helped this one while it waited for its turn. */
 static enum soma_status
-call_owner(struct soma__call *call, enum soma_status status, unsigned *attempts)
+call_owner(struct soma__call *call, soma__call_attempt *attempt, enum soma_status status, unsigned *attempts)
 {
 	struct soma__terminal *terminal = call->via->terminal;
 	const struct soma__terminal *outer = pressed;
@@ -137,12 +137,12 @@ call_owner(struct soma__call *call, enum soma_status status, unsigned *attempts)
 		return status;
 	pthread_mutex_lock(&terminal->pressing);
 	pressed = terminal;
-	status = try_again(call);
+	status = try_again(call, attempt);
 	while (is_shortage(status) && *attempts < SOMA_PRESSURE_ATTEMPTS_MAX) {
 		if (!callback(context, bytes_needed(call), ++*attempts))
 			break;
 		(void)soma__terminal_reap(terminal);
-		status = try_again(call);
+		status = try_again(call, attempt);
 	}
 	pressed = outer;
 	pthread_mutex_unlock(&terminal->pressing);
@@ -262,26 +262,27 @@ tell_failed(const struct soma__call *call)
 }
 
 static enum soma_status
-climb(struct soma__call *call, enum soma_status status, unsigned *tried, unsigned *attempts)
+climb(struct soma__call *call, soma__call_attempt *attempt, enum soma_status status, unsigned *tried,
+      unsigned *attempts)
 {
 	for (size_t i = 0; i < STEPS && is_shortage(status) && !call->hopeless; i++) {
 		if (!steps[i].run(call->via->terminal, call))
 			continue;
 		*tried |= 1u << i;
-		status = try_again(call);
+		status = try_again(call, attempt);
 	}
 	if (is_shortage(status) && !call->hopeless)
-		status = call_owner(call, status, attempts);
+		status = call_owner(call, attempt, status, attempts);
 	return status;
 }
 
 enum soma_status
-soma__pressure_relieve(struct soma__call *call, enum soma_status status)
+soma__pressure_relieve(struct soma__call *call, soma__call_attempt *attempt, enum soma_status status)
 {
 	unsigned tried = 0, attempts = 0;
 
 	if (is_shortage(status))
-		status = climb(call, status, &tried, &attempts);
+		status = climb(call, attempt, status, &tried, &attempts);
 	if (is_shortage(status))
 		(void)fail(call, status, tried, attempts);
 	if (status != SOMA_STATUS_OK)

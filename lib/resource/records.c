@@ -9,18 +9,8 @@
 #include "lib/base/error.h"
 #include "lib/resource/ledger.h"
 
-/* Free records that a thread keeps, and how many it gets or gives at once. */
-#define AT_HAND_MAX 256u
+/* How many free records a thread gets or gives at once. */
 #define BATCH 64u
-
-static struct soma__record *
-record_at(struct soma__ledger *ledger, uint32_t index)
-{
-	struct soma__record *chunk =
-		atomic_load_explicit(&ledger->chunks[index / SOMA__RECORDS_CHUNK], memory_order_acquire);
-
-	return &chunk[index % SOMA__RECORDS_CHUNK];
-}
 
 /* Under the mutex: a record that was never used, or NULL. */
 static struct soma__record *
@@ -51,7 +41,7 @@ take_locked(struct soma__ledger *ledger)
 
 	if (ledger->free_head == 0)
 		return carve(ledger);
-	record = record_at(ledger, ledger->free_head - 1);
+	record = soma__record_at(ledger, ledger->free_head - 1);
 	ledger->free_head = record->next_free;
 	return record;
 }
@@ -63,26 +53,8 @@ put_locked(struct soma__ledger *ledger, struct soma__record *record)
 	ledger->free_head = record->index + 1;
 }
 
-static void
-put_at_hand(struct soma__ledger_slot *slot, struct soma__record *record)
-{
-	record->next_free = slot->free_head;
-	slot->free_head = record->index + 1;
-	slot->free_count++;
-}
-
-static struct soma__record *
-take_at_hand(struct soma__ledger *ledger, struct soma__ledger_slot *slot)
-{
-	struct soma__record *record = record_at(ledger, slot->free_head - 1);
-
-	slot->free_head = record->next_free;
-	slot->free_count--;
-	return record;
-}
-
-static struct soma__record *
-take_batch(struct soma__ledger *ledger, struct soma__ledger_slot *slot)
+struct soma__record *
+soma__record_take_batch(struct soma__ledger *ledger, struct soma__ledger_slot *slot)
 {
 	struct soma__record *record, *more;
 
@@ -92,7 +64,7 @@ take_batch(struct soma__ledger *ledger, struct soma__ledger_slot *slot)
 		more = take_locked(ledger);
 		if (more == NULL)
 			break;
-		put_at_hand(slot, more);
+		soma__record_put(ledger, slot, more);
 	}
 	pthread_mutex_unlock(&ledger->mutex);
 	if (record == NULL)
@@ -101,49 +73,21 @@ take_batch(struct soma__ledger *ledger, struct soma__ledger_slot *slot)
 	return record;
 }
 
-struct soma__record *
-soma__record_take(struct soma__ledger *ledger, struct soma__ledger_slot *slot)
-{
-	if (__builtin_expect(slot->free_head != 0, 1))
-		return take_at_hand(ledger, slot);
-	return take_batch(ledger, slot);
-}
-
-static void
-put_batch(struct soma__ledger *ledger, struct soma__ledger_slot *slot, struct soma__record *record)
+void
+soma__record_put_batch(struct soma__ledger *ledger, struct soma__ledger_slot *slot,
+		       struct soma__record *record)
 {
 	pthread_mutex_lock(&ledger->mutex);
 	put_locked(ledger, record);
 	for (unsigned i = 1; !slot->slot.shared && i < BATCH; i++)
-		put_locked(ledger, take_at_hand(ledger, slot));
+		put_locked(ledger, soma__record_take(ledger, slot));
 	pthread_mutex_unlock(&ledger->mutex);
-}
-
-void
-soma__record_put(struct soma__ledger *ledger, struct soma__ledger_slot *slot, struct soma__record *record)
-{
-	if (__builtin_expect(slot->slot.shared || slot->free_count >= AT_HAND_MAX, 0))
-		put_batch(ledger, slot, record);
-	else
-		put_at_hand(slot, record);
 }
 
 /* ---- generations ------------------------------------------------------------------ */
 
-/*
- * A bucket's value is (ceiling << OWNER_BITS | owner): every generation that was given out for its addresses
- * is at most the ceiling, and above the ceiling it had before this owner.  The owner goes on below its
- * ceiling without writing, so that threads that reuse their own addresses do not meet.
- */
-#define OWNER_BITS 8
-#define OWNER_MASK ((1u << OWNER_BITS) - 1)
+/* How far an owner may go on without asking again. */
 #define STRIDE 1024
-
-static _Atomic uint64_t *
-bucket_of(struct soma__ledger *ledger, uint64_t ptr)
-{
-	return &ledger->clocks[(ptr >> 8) * 0x9e3779b97f4a7c15u >> 56];
-}
 
 /* At least `generation`, and above what any other thread gave out for these addresses. */
 static uint64_t
@@ -152,15 +96,16 @@ raise_ceiling(_Atomic uint64_t *bucket, unsigned index, uint64_t generation)
 	uint64_t old = atomic_load_explicit(bucket, memory_order_acquire), ceiling, mine;
 
 	do {
-		ceiling = old >> OWNER_BITS;
+		ceiling = old >> SOMA__CLOCK_OWNER_BITS;
 		mine = generation;
-		if (index == SOMA__THREAD_SHARED || (old & OWNER_MASK) != index) {
+		if (index == SOMA__THREAD_SHARED || (old & SOMA__CLOCK_OWNER_MASK) != index) {
 			mine = mine > ceiling ? mine : ceiling + 1;
 			ceiling = mine;
 		} else if (mine > ceiling) {
 			ceiling = mine + STRIDE;
 		}
-	} while (!atomic_compare_exchange_weak_explicit(bucket, &old, ceiling << OWNER_BITS | index,
+	} while (!atomic_compare_exchange_weak_explicit(bucket, &old,
+							ceiling << SOMA__CLOCK_OWNER_BITS | index,
 							memory_order_acq_rel, memory_order_acquire));
 	return mine;
 }
@@ -182,38 +127,17 @@ raise_clock(struct soma__ledger_slot *slot, uint64_t generation)
 }
 
 uint64_t
-soma__record_begin(struct soma__ledger *ledger, struct soma__ledger_slot *slot, unsigned index,
-		   struct soma__record *record)
+soma__record_next_slow(struct soma__ledger *ledger, struct soma__ledger_slot *slot, unsigned index,
+		       uint64_t ptr, uint64_t generation)
 {
-	uint64_t generation = atomic_load_explicit(&slot->clock, memory_order_relaxed);
-	uint64_t last = soma__record_generation(record), bucket;
-	_Atomic uint64_t *place = bucket_of(ledger, record->ptr);
-
-	generation = (generation > last ? generation : last) + 1;
-	bucket = atomic_load_explicit(place, memory_order_acquire);
-	if (__builtin_expect(slot->slot.shared || (bucket & OWNER_MASK) != index ||
-				     generation > bucket >> OWNER_BITS,
-			     0))
-		generation =
-			raise_ceiling(place, slot->slot.shared ? SOMA__THREAD_SHARED : index, generation);
+	if (slot->slot.shared)
+		index = SOMA__THREAD_SHARED;
+	generation = raise_ceiling(soma__ledger_clock(ledger, ptr), index, generation);
 	raise_clock(slot, generation);
-	atomic_store_explicit(&record->word, generation << SOMA__STATE_BITS | SOMA__RECORD_LIVE,
-			      memory_order_release);
 	return generation;
 }
 
 /* ---- finding ------------------------------------------------------------------------- */
-
-struct soma__record *
-soma__record_of(struct soma__ledger *ledger, uint64_t handle)
-{
-	uint32_t index = (uint32_t)handle - 1;
-
-	if (handle >> 32 != ledger->id ||
-	    index >= atomic_load_explicit(&ledger->carved, memory_order_acquire))
-		return NULL;
-	return record_at(ledger, index);
-}
 
 static enum soma_status
 stale(struct soma_block_id block, uint64_t generation)
@@ -228,8 +152,8 @@ stale(struct soma_block_id block, uint64_t generation)
 }
 
 enum soma_status
-soma__record_claim(struct soma__ledger *ledger, struct soma_block_id block, enum soma__state state,
-		   struct soma__record **out)
+soma__record_claim_slow(struct soma__ledger *ledger, struct soma_block_id block, enum soma__state state,
+			struct soma__record **out)
 {
 	struct soma__record *record = soma__record_of(ledger, block.handle);
 	uint64_t live = block.generation << SOMA__STATE_BITS | SOMA__RECORD_LIVE;
@@ -255,7 +179,7 @@ soma__records_none(struct soma__ledger *ledger, const struct soma_resource *via)
 	uint32_t count = atomic_load_explicit(&ledger->carved, memory_order_acquire);
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct soma__record *record = record_at(ledger, i);
+		struct soma__record *record = soma__record_at(ledger, i);
 		if (atomic_load_explicit(&record->via, memory_order_acquire) == via)
 			return false;
 	}

@@ -40,7 +40,6 @@ static enum soma_status
 reserve(struct soma_reservation *reservation, struct soma_resource *resource, uint64_t bytes)
 {
 	struct soma__call call = {
-		.attempt = attempt_reserve,
 		.via = resource,
 		.bytes = bytes,
 		.index = soma__thread_index(),
@@ -48,7 +47,7 @@ reserve(struct soma_reservation *reservation, struct soma_resource *resource, ui
 	enum soma_status status = attempt_reserve(&call);
 
 	if (status != SOMA_STATUS_OK)
-		status = soma__pressure_relieve(&call, status);
+		status = soma__pressure_relieve(&call, attempt_reserve, status);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	promise(call.tenant, bytes);

@@ -163,16 +163,19 @@ soma__resource_call(struct soma_resource *resource, const struct soma_request *r
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	*call = (struct soma__call){
-		.attempt = attempt_materialize,
-		.via = resource,
-		.bytes = request->bytes,
-		.alignment = request->alignment,
-		.stream = request->stream,
-		.pressure = request->pressure,
-		.index = soma__thread_index(),
-		.tag = request->tag != SOMA_TAG_NONE ? request->tag : soma__self.tag,
-	};
+	/* Field by field: this is on every request's way. */
+	call->via = resource;
+	call->bytes = request->bytes;
+	call->alignment = request->alignment;
+	call->stream = request->stream;
+	call->pressure = request->pressure;
+	call->tag = request->tag != SOMA_TAG_NONE ? request->tag : soma__self.tag;
+	call->index = soma__thread_index();
+	call->prepaid = false;
+	call->hopeless = false;
+	call->tenant = NULL;
+	call->domain = NULL;
+	call->refused = NULL;
 	return SOMA_STATUS_OK;
 }
 
@@ -208,9 +211,9 @@ soma__resource_run(struct soma__call *call, struct soma_block *block)
 
 	if (block->size != 0 && block->size < BLOCK_SIZE)
 		return soma__resource_bad_size("a block", block->size, BLOCK_SIZE);
-	status = call->attempt(call);
+	status = attempt_materialize(call);
 	if (__builtin_expect(status != SOMA_STATUS_OK, 0)) {
-		status = soma__pressure_relieve(call, status);
+		status = soma__pressure_relieve(call, attempt_materialize, status);
 		if (status != SOMA_STATUS_OK)
 			return status;
 	}
@@ -248,24 +251,6 @@ soma_resource_allocate_with_reservation_pressure(struct soma_resource *resource,
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------- */
-
-enum soma_status
-soma_resource_deallocate(struct soma_resource *resource, const struct soma_block *block)
-{
-	struct soma__terminal *terminal = resource->terminal;
-	struct soma__record *record;
-	enum soma_status status =
-		soma__record_claim(&terminal->ledger, block->id, SOMA__RECORD_CLOSING, &record);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	if (record->ptr != block->ptr) {
-		soma__record_set(record, SOMA__RECORD_LIVE);
-		return soma__fail(INVALID_VALUE, "a block of generation %" PRIu64 " is not at 0x%" PRIx64,
-				  block->id.generation, block->ptr);
-	}
-	return soma__terminal_free(terminal, record);
-}
 
 enum soma_block_state
 soma_resource_block_state(struct soma_resource *resource, struct soma_block_id block)

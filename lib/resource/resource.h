@@ -18,7 +18,6 @@ struct soma__terminal;
 
 /* A request on its way down, and what comes back. */
 struct soma__call {
-	enum soma_status (*attempt)(struct soma__call *call); /* once more, after something was freed */
 	struct soma_resource *via;
 	uint64_t bytes;
 	uint64_t alignment;
@@ -33,6 +32,8 @@ struct soma__call {
 	struct soma__account *refused; /* by whom */
 	struct soma__record *record;   /* made; nobody else knows it yet */
 };
+
+typedef enum soma_status soma__call_attempt(struct soma__call *call);
 
 /* What a trace is told. */
 enum soma__moment {
@@ -98,9 +99,10 @@ soma__resource_tell(struct soma_resource *via, enum soma__moment moment, const s
 		o->ops->block(o, moment, record, deferred);
 }
 
-/* call->attempt failed with `status`: if memory or a budget is short, does what can be done
- * about it, and tries again after each step. */
-enum soma_status soma__pressure_relieve(struct soma__call *call, enum soma_status status);
+/* attempt(call) failed with `status`: if memory or a budget is short, does what can be done about it, and
+ * tries again after each step. */
+enum soma_status soma__pressure_relieve(struct soma__call *call, soma__call_attempt *attempt,
+					enum soma_status status);
 
 /* Runs a request; on success the block. */
 enum soma_status soma__resource_run(struct soma__call *call, struct soma_block *block);

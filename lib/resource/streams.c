@@ -11,8 +11,6 @@
 
 #include "lib/base/error.h"
 
-#define SLOT_MASK (((uint64_t)1 << SOMA__STREAM_SLOT_BITS) - 1)
-
 /* ---- slots ------------------------------------------------------------------------- */
 
 /* A new slot, not visible yet. */
@@ -71,7 +69,8 @@ take_slot(struct soma__streams *streams)
 	for (uint32_t i = 1; i < count; i++) {
 		struct soma__stream *stream = soma__stream_at(streams, i);
 		if (is_over(streams, stream)) {
-			atomic_fetch_add_explicit(&stream->id, SLOT_MASK + 1, memory_order_release);
+			atomic_fetch_add_explicit(&stream->id, SOMA__STREAM_SLOT_MASK + 1,
+						  memory_order_release);
 			return stream;
 		}
 	}
@@ -211,29 +210,10 @@ soma__streams_fini(struct soma__streams *streams)
 
 /* ---- finding --------------------------------------------------------------------------- */
 
-struct soma__stream *
-soma__stream_find(struct soma__streams *streams, uint64_t id)
-{
-	uint64_t slot = id & SLOT_MASK;
-	struct soma__stream *stream;
-
-	if (slot >= atomic_load_explicit(&streams->slots, memory_order_acquire))
-		return NULL;
-	stream = soma__stream_at(streams, (uint32_t)slot);
-	return atomic_load_explicit(&stream->id, memory_order_acquire) == id ? stream : NULL;
-}
-
 enum soma_status
-soma__stream_open(struct soma__streams *streams, uint64_t id, struct soma__stream **stream)
+soma__stream_missing(uint64_t id)
 {
-	struct soma__stream *found = soma__stream_find(streams, id);
-
-	/* destroyed is read without the lock: see the header on destroying what is in use. */
-	if (found == NULL || atomic_load_explicit(&found->destroyed, memory_order_relaxed))
-		return soma__fail(STREAM_MISUSE,
-				  "there is no stream %" PRIu64 " (destroyed, or never created)", id);
-	*stream = found;
-	return SOMA_STATUS_OK;
+	return soma__fail(STREAM_MISUSE, "there is no stream %" PRIu64 " (destroyed, or never created)", id);
 }
 
 enum soma_status

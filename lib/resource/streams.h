@@ -24,6 +24,7 @@
 #define SOMA__STREAMS_CHUNK 64u
 #define SOMA__STREAMS_CHUNKS 1024u
 #define SOMA__STREAM_SLOT_BITS 20
+#define SOMA__STREAM_SLOT_MASK (((uint64_t)1 << SOMA__STREAM_SLOT_BITS) - 1)
 
 struct soma__stream {
 	_Atomic uint64_t id;
@@ -56,12 +57,6 @@ enum soma_status soma__stream_create(struct soma__streams *streams, unsigned fla
 				     uint64_t *id);
 enum soma_status soma__stream_destroy(struct soma__streams *streams, uint64_t id);
 
-/* NULL: gone, and all its work done; or never there. */
-struct soma__stream *soma__stream_find(struct soma__streams *streams, uint64_t id);
-
-/* The same, for new work: STREAM_MISUSE when it is destroyed or was never there. */
-enum soma_status soma__stream_open(struct soma__streams *streams, uint64_t id, struct soma__stream **stream);
-
 /*
  * An event that covers all work queued on the stream until now, with a reference for the caller;
  * NULL: all of it is done.
@@ -82,6 +77,34 @@ soma__stream_at(struct soma__streams *streams, uint32_t slot)
 		atomic_load_explicit(&streams->chunk[slot / SOMA__STREAMS_CHUNK], memory_order_acquire);
 
 	return &chunk[slot % SOMA__STREAMS_CHUNK];
+}
+
+/* NULL: gone, and all its work done; or never there. */
+static inline struct soma__stream *
+soma__stream_find(struct soma__streams *streams, uint64_t id)
+{
+	uint64_t slot = id & SOMA__STREAM_SLOT_MASK;
+	struct soma__stream *stream;
+
+	if (slot >= atomic_load_explicit(&streams->slots, memory_order_acquire))
+		return NULL;
+	stream = soma__stream_at(streams, (uint32_t)slot);
+	return atomic_load_explicit(&stream->id, memory_order_acquire) == id ? stream : NULL;
+}
+
+/* Records that there is no such stream. */
+enum soma_status soma__stream_missing(uint64_t id);
+
+/* The same, for new work: STREAM_MISUSE when it is destroyed or was never there. */
+static inline enum soma_status
+soma__stream_open(struct soma__streams *streams, uint64_t id, struct soma__stream **stream)
+{
+	struct soma__stream *found = soma__stream_find(streams, id);
+
+	*stream = found;
+	if (found == NULL || atomic_load_explicit(&found->destroyed, memory_order_relaxed))
+		return soma__stream_missing(id);
+	return SOMA_STATUS_OK;
 }
 
 #endif

@@ -23,7 +23,7 @@ terminal_of(struct soma_resource *resource)
 
 /* ---- admission ------------------------------------------------------------------- */
 
-static void
+static inline void
 undo_chain(struct soma__account *account, const struct soma__account *until, struct soma__call *call)
 {
 	for (; account != until; account = account->parent)
@@ -31,7 +31,7 @@ undo_chain(struct soma__account *account, const struct soma__account *until, str
 }
 
 /* False: refused, with nothing of this chain charged. */
-static bool
+static inline bool
 take_chain(struct soma__account *first, struct soma__call *call)
 {
 	for (struct soma__account *a = first; a != NULL; a = a->parent) {
@@ -53,7 +53,7 @@ any_refuses(struct soma__account *account, uint64_t bytes)
 	return false;
 }
 
-static enum soma_status
+static __attribute__((noinline)) enum soma_status
 refuse(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
 {
 	struct soma__account *by = call->refused;
@@ -67,8 +67,8 @@ refuse(struct soma__account *tenant, struct soma__account *domain, struct soma__
 	return SOMA_STATUS_OUT_OF_BUDGET;
 }
 
-enum soma_status
-soma__accounts_take(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
+static inline enum soma_status
+take(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
 {
 	if (tenant != NULL && !take_chain(tenant, call))
 		return refuse(tenant, domain, call);
@@ -78,13 +78,19 @@ soma__accounts_take(struct soma__account *tenant, struct soma__account *domain, 
 	return refuse(tenant, domain, call);
 }
 
-static enum soma_status
+enum soma_status
+soma__accounts_take(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
+{
+	return take(tenant, domain, call);
+}
+
+static inline enum soma_status
 admit(struct soma__terminal *terminal, struct soma__call *call)
 {
 	if (call->prepaid)
 		return SOMA_STATUS_OK;
 	call->domain = atomic_load_explicit(&terminal->ledger.domain, memory_order_acquire);
-	return soma__accounts_take(call->tenant, call->domain, call);
+	return take(call->tenant, call->domain, call);
 }
 
 static void
@@ -98,7 +104,7 @@ undo_admission(struct soma__call *call)
 
 /* ---- allocation -------------------------------------------------------------------- */
 
-static void
+static inline void
 fill_record(struct soma__record *record, const struct soma__call *call, uint64_t ptr)
 {
 	record->ptr = ptr;
@@ -119,7 +125,7 @@ name_block(struct soma__terminal *terminal, const struct soma__record *record, u
 		soma__log(SOMA_LOG_DEBUG, "the backend took no name for 0x%" PRIx64, record->ptr);
 }
 
-static enum soma_status
+static inline enum soma_status
 allocate(struct soma__terminal *terminal, struct soma__call *call, struct soma__ledger_slot *slot)
 {
 	struct soma__record *record = soma__record_take(&terminal->ledger, slot);
@@ -139,7 +145,7 @@ allocate(struct soma__terminal *terminal, struct soma__call *call, struct soma__
 	}
 	fill_record(record, call, ptr);
 	generation = soma__record_begin(&terminal->ledger, slot, call->index, record);
-	if (soma__terminal_can(terminal, SOMA_BACKEND_USES))
+	if (terminal->names)
 		name_block(terminal, record, generation);
 	soma__ledger_count_alloc(&terminal->ledger, slot, call->bytes, call->tag);
 	call->record = record;
@@ -162,65 +168,94 @@ materialize(struct soma_resource *resource, struct soma__call *call)
 
 /* ---- free --------------------------------------------------------------------------- */
 
-/* The record's last moment: `via` is cleared when nothing of the stack is touched any more. */
-static void
-finish_record(struct soma__terminal *terminal, struct soma__record *record, bool retired)
+/* A block on its way out, by the thread that frees it. */
+struct leaving {
+	struct soma__terminal *terminal;
+	struct soma__record *record;
+	struct soma__stream *stream; /* NULL: it is gone, and all its work done */
+	struct soma__ledger_slot *slot;
+	unsigned index;
+};
+
+static inline struct leaving
+leaving(struct soma__terminal *terminal, struct soma__record *record)
 {
 	unsigned index = soma__thread_index();
-	struct soma__ledger_slot *slot = soma__ledger_slot(&terminal->ledger, index);
-	struct soma_resource *via = atomic_load_explicit(&record->via, memory_order_relaxed);
 
-	if (retired)
-		soma__resource_tell(via, SOMA__COMPLETED, record, true);
-	soma__ledger_count_gone(slot, record->bytes);
-	soma__accounts_give(record->tenant, index, record->bytes);
-	soma__accounts_give(record->domain, index, record->bytes);
+	return (struct leaving){ .terminal = terminal,
+				 .record = record,
+				 .slot = soma__ledger_slot(&terminal->ledger, index),
+				 .index = index };
+}
+
+/* The record's last moment: `via` is cleared when nothing of the stack is touched any more. */
+static inline void
+finish_record(const struct leaving *l)
+{
+	struct soma__record *record = l->record;
+
+	soma__accounts_give(record->tenant, l->index, record->bytes);
+	soma__accounts_give(record->domain, l->index, record->bytes);
 	soma__record_set(record, SOMA__RECORD_FREE);
 	atomic_store_explicit(&record->via, NULL, memory_order_release);
-	soma__record_put(&terminal->ledger, slot, record);
+	soma__record_put(&l->terminal->ledger, l->slot, record);
 }
 
 void
 soma__terminal_gone(struct soma__terminal *terminal, struct soma__record *record)
 {
-	finish_record(terminal, record, true);
+	struct leaving l = leaving(terminal, record);
+
+	soma__resource_tell(atomic_load_explicit(&record->via, memory_order_relaxed), SOMA__COMPLETED, record,
+			    true);
+	soma__ledger_count_gone(l.slot, record->bytes);
+	finish_record(&l);
 }
 
-static void
-count_free(struct soma__terminal *terminal, struct soma__record *record)
+static inline void
+count_free(const struct leaving *l, bool retired)
 {
-	struct soma__ledger_slot *slot = soma__ledger_slot(&terminal->ledger, soma__thread_index());
-
-	soma__ledger_count_free(&terminal->ledger, slot, record->bytes, record->tag);
+	if (retired)
+		soma__ledger_count_retired(l->slot, l->record->bytes);
+	soma__ledger_count_free(&l->terminal->ledger, l->slot, l->record->bytes, l->record->tag);
 }
 
 static void
 restore(struct soma__record *record)
 {
-	struct soma_resource *via = atomic_load_explicit(&record->via, memory_order_relaxed);
-
-	soma__resource_tell(via, SOMA__RESTORED, record, false);
+	soma__resource_tell(atomic_load_explicit(&record->via, memory_order_relaxed), SOMA__RESTORED, record,
+			    false);
 	soma__record_set(record, SOMA__RECORD_LIVE);
+}
+
+static inline enum soma_status
+call_free(const struct leaving *l)
+{
+	struct soma__terminal *terminal = l->terminal;
+
+	return terminal->ops->free(terminal->self, l->record->ptr, l->record->bytes,
+				   l->stream != NULL ? l->stream->handle : NULL);
 }
 
 /* The backend may release the block before free returns, on any thread. */
 static enum soma_status
-free_kept(struct soma__terminal *terminal, struct soma__record *record, struct soma_backend_stream *stream)
+free_kept(const struct leaving *l)
 {
+	struct soma__kept *kept = &l->terminal->kept;
 	enum soma_status status;
 
-	soma__kept_add(&terminal->kept, record);
-	status = terminal->ops->free(terminal->self, record->ptr, record->bytes, stream);
+	soma__kept_add(kept, l->record);
+	status = call_free(l);
 	if (status != SOMA_STATUS_OK) {
-		(void)soma__kept_through(&terminal->kept, record, true);
-		restore(record);
+		(void)soma__kept_through(kept, l->record, true);
+		restore(l->record);
 		return status;
 	}
-	soma__uses_clear(terminal, record);
-	count_free(terminal, record);
-	soma__record_set(record, SOMA__RECORD_QUARANTINED);
-	if (soma__kept_through(&terminal->kept, record, false))
-		soma__terminal_gone(terminal, record);
+	soma__uses_clear(l->terminal, l->record);
+	count_free(l, true);
+	soma__record_set(l->record, SOMA__RECORD_QUARANTINED);
+	if (soma__kept_through(kept, l->record, false))
+		soma__terminal_gone(l->terminal, l->record);
 	return SOMA_STATUS_OK;
 }
 
@@ -240,50 +275,42 @@ reap_stream(struct soma__terminal *terminal, struct soma__stream *stream, uint64
 
 /* Only now that the free is queued is the record where a reap can see it. */
 static void
-retire(struct soma__terminal *terminal, struct soma__record *record, struct soma__stream *stream)
+retire(const struct leaving *l)
 {
 	uint64_t count = 0;
 
-	soma__record_set(record, SOMA__RECORD_RETIRED);
-	soma__stream_retire(&terminal->streams, stream, record);
-	if (atomic_load_explicit(&stream->pending_count, memory_order_relaxed) % REAP_AT == 0)
-		reap_stream(terminal, stream, &count);
+	soma__record_set(l->record, SOMA__RECORD_RETIRED);
+	soma__stream_retire(&l->terminal->streams, l->stream, l->record);
+	if (atomic_load_explicit(&l->stream->pending_count, memory_order_relaxed) % REAP_AT == 0)
+		reap_stream(l->terminal, l->stream, &count);
 }
 
-static enum soma_status
-free_plain(struct soma__terminal *terminal, struct soma__record *record, struct soma__stream *stream)
+static inline enum soma_status
+free_plain(const struct leaving *l, bool deferred)
 {
-	struct soma_backend_stream *handle = stream != NULL ? stream->handle : NULL;
-	enum soma_status status = terminal->ops->free(terminal->self, record->ptr, record->bytes, handle);
+	enum soma_status status = call_free(l);
 
-	if (status != SOMA_STATUS_OK) {
-		restore(record);
+	if (__builtin_expect(status != SOMA_STATUS_OK, 0)) {
+		restore(l->record);
 		return status;
 	}
-	if (__builtin_expect(record->uses != NULL, 0))
-		soma__uses_clear(terminal, record);
-	count_free(terminal, record);
-	if (handle != NULL &&
-	    soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_STREAMS))
-		retire(terminal, record, stream);
+	if (__builtin_expect(l->record->uses != NULL, 0))
+		soma__uses_clear(l->terminal, l->record);
+	count_free(l, deferred);
+	if (deferred)
+		retire(l);
 	else
-		finish_record(terminal, record, false);
+		finish_record(l);
 	return SOMA_STATUS_OK;
 }
 
-/* NULL: the block's stream is gone; its work is waited for, and the free needs no order. */
-static enum soma_status
-stream_for_free(struct soma__terminal *terminal, struct soma__record *record, struct soma__stream **stream)
+/* Nothing can be queued on the block's stream any more: the host waits for its work. */
+static __attribute__((noinline)) enum soma_status
+wait_for_gone(struct soma__terminal *terminal, struct soma__record *record)
 {
-	struct soma__stream *found = soma__stream_find(&terminal->streams, record->stream);
 	struct soma__event *event;
 	enum soma_status status = SOMA_STATUS_OK;
 
-	*stream = NULL;
-	if (found != NULL && !atomic_load_explicit(&found->destroyed, memory_order_relaxed)) {
-		*stream = found;
-		return SOMA_STATUS_OK;
-	}
 	(void)soma__stream_now(&terminal->streams, record->stream, &event);
 	if (event != NULL)
 		status = terminal->ops->event_synchronize(terminal->self, event->handle);
@@ -291,27 +318,56 @@ stream_for_free(struct soma__terminal *terminal, struct soma__record *record, st
 	return status;
 }
 
-enum soma_status
-soma__terminal_free(struct soma__terminal *terminal, struct soma__record *record)
+/* What must come before the free: l->stream is found and waits for the block's uses. */
+static inline enum soma_status
+order_free(struct leaving *l)
 {
-	struct soma_resource *via = atomic_load_explicit(&record->via, memory_order_relaxed);
-	bool keeps = soma__terminal_can(terminal, SOMA_BACKEND_KEEPS_FREED);
-	struct soma__stream *stream;
-	enum soma_status status = stream_for_free(terminal, record, &stream);
+	struct soma__stream *stream = soma__stream_find(&l->terminal->streams, l->record->stream);
+	enum soma_status status = SOMA_STATUS_OK;
 
-	if (status == SOMA_STATUS_OK && __builtin_expect(record->uses != NULL, 0))
-		status = soma__uses_before_free(terminal, record, stream);
-	if (status != SOMA_STATUS_OK) {
+	if (stream != NULL && !atomic_load_explicit(&stream->destroyed, memory_order_relaxed))
+		l->stream = stream;
+	else
+		status = wait_for_gone(l->terminal, l->record);
+	if (status == SOMA_STATUS_OK && __builtin_expect(l->record->uses != NULL, 0))
+		status = soma__uses_before_free(l->terminal, l->record, l->stream);
+	return status;
+}
+
+/* Frees a claimed (CLOSING) record. */
+static inline enum soma_status
+free_claimed(struct soma__terminal *terminal, struct soma__record *record)
+{
+	struct leaving l = leaving(terminal, record);
+	enum soma_status status = order_free(&l);
+	bool deferred;
+
+	if (__builtin_expect(status != SOMA_STATUS_OK, 0)) {
 		soma__record_set(record, SOMA__RECORD_LIVE);
 		return status;
 	}
-	soma__resource_tell(
-		via, SOMA__FREEING, record,
-		keeps || (stream != NULL && stream->handle != NULL &&
-			  soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_STREAMS)));
-	if (keeps)
-		return free_kept(terminal, record, stream != NULL ? stream->handle : NULL);
-	return free_plain(terminal, record, stream);
+	deferred = terminal->keeps || (terminal->ordered && l.stream != NULL && l.stream->handle != NULL);
+	soma__resource_tell(atomic_load_explicit(&record->via, memory_order_relaxed), SOMA__FREEING, record,
+			    deferred);
+	return terminal->keeps ? free_kept(&l) : free_plain(&l, deferred);
+}
+
+enum soma_status
+soma_resource_deallocate(struct soma_resource *resource, const struct soma_block *block)
+{
+	struct soma__terminal *terminal = resource->terminal;
+	struct soma__record *record;
+	enum soma_status status =
+		soma__record_claim(&terminal->ledger, block->id, SOMA__RECORD_CLOSING, &record);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (record->ptr != block->ptr) {
+		soma__record_set(record, SOMA__RECORD_LIVE);
+		return soma__fail(INVALID_VALUE, "a block of generation %" PRIu64 " is not at 0x%" PRIx64,
+				  block->id.generation, block->ptr);
+	}
+	return free_claimed(terminal, record);
 }
 
 uint64_t
@@ -414,6 +470,9 @@ init_terminal(struct soma__terminal *terminal, const struct soma__terminal_confi
 	terminal->context = config->context;
 	terminal->device = config->device;
 	terminal->capabilities = info.capabilities;
+	terminal->ordered = soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_STREAMS);
+	terminal->keeps = soma__terminal_can(terminal, SOMA_BACKEND_KEEPS_FREED);
+	terminal->names = soma__terminal_can(terminal, SOMA_BACKEND_USES);
 	terminal->alignment = info.alignment;
 	pthread_mutex_init(&terminal->pressing, NULL);
 	pthread_mutex_init(&terminal->stack, NULL);

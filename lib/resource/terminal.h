@@ -25,6 +25,9 @@ struct soma__terminal {
 	void (*closed)(void *context); /* after the last call to the backend */
 	void *context;
 	uint64_t capabilities;
+	bool ordered; /* frees take effect in stream order, and events say when */
+	bool keeps;   /* KEEPS_FREED */
+	bool names;   /* USES */
 	uint64_t alignment;
 	int device;
 	struct soma__arena *arena;
@@ -60,9 +63,6 @@ void soma__terminal_gone(struct soma__terminal *terminal, struct soma__record *r
 
 /* Completes the frees that streams have passed; how many. */
 uint64_t soma__terminal_reap(struct soma__terminal *terminal);
-
-/* Frees a claimed (CLOSING) record. */
-enum soma_status soma__terminal_free(struct soma__terminal *terminal, struct soma__record *record);
 
 static inline bool
 soma__terminal_can(const struct soma__terminal *terminal, uint64_t capability)
