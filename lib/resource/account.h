@@ -50,18 +50,24 @@ soma__account_slot(struct soma__account *account, unsigned index)
 	return (struct soma__credit *)soma__slots_get(&account->slots, index, sizeof(struct soma__credit));
 }
 
-/* Charges `bytes` if `bytes` + `pressure` fit; false: they do not.  Nothing is recorded. */
+/* The common case of take, in line: out of the thread's own credit.  False says nothing. */
 static inline bool
-soma__account_take(struct soma__account *account, unsigned index, uint64_t bytes, uint64_t pressure)
+soma__account_try(struct soma__account *account, unsigned index, uint64_t bytes, uint64_t pressure)
 {
 	struct soma__credit *slot = soma__account_slot(account, index);
 	uint64_t credit = atomic_load_explicit(&slot->credit, memory_order_relaxed);
 
-	if (__builtin_expect(pressure == 0 && credit >= bytes, 1) &&
-	    atomic_compare_exchange_strong_explicit(&slot->credit, &credit, credit - bytes,
-						    memory_order_acq_rel, memory_order_relaxed))
-		return true;
-	return soma__account_take_slow(account, index, bytes, pressure);
+	return pressure == 0 && credit >= bytes &&
+	       atomic_compare_exchange_strong_explicit(&slot->credit, &credit, credit - bytes,
+						       memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* Charges `bytes` if `bytes` + `pressure` fit; false: they do not.  Nothing is recorded. */
+static inline bool
+soma__account_take(struct soma__account *account, unsigned index, uint64_t bytes, uint64_t pressure)
+{
+	return soma__account_try(account, index, bytes, pressure) ||
+	       soma__account_take_slow(account, index, bytes, pressure);
 }
 
 /* A request that can never be admitted. */

@@ -131,7 +131,7 @@ soma_resource_device(const struct soma_resource *resource)
 
 /* ---- allocation ------------------------------------------------------------------------------ */
 
-static enum soma_status
+static inline enum soma_status
 check_request(const struct soma_request *request)
 {
 	uint64_t alignment = request->alignment;
@@ -155,9 +155,8 @@ attempt_materialize(struct soma__call *call)
 	return call->via->ops->materialize(call->via, call);
 }
 
-enum soma_status
-soma__resource_call(struct soma_resource *resource, const struct soma_request *request,
-		    struct soma__call *call)
+static inline enum soma_status
+start_call(struct soma_resource *resource, const struct soma_request *request, struct soma__call *call)
 {
 	enum soma_status status = check_request(request);
 
@@ -179,7 +178,14 @@ soma__resource_call(struct soma_resource *resource, const struct soma_request *r
 	return SOMA_STATUS_OK;
 }
 
-static void
+enum soma_status
+soma__resource_call(struct soma_resource *resource, const struct soma_request *request,
+		    struct soma__call *call)
+{
+	return start_call(resource, request, call);
+}
+
+static inline void
 fill_block(const struct soma__call *call, struct soma_block *block)
 {
 	const struct soma__terminal *terminal = call->via->terminal;
@@ -204,8 +210,8 @@ soma__resource_bad_size(const char *what, size_t size, size_t expected)
 			   (struct soma__error_args){ .name = what, .arg = { size, expected } });
 }
 
-enum soma_status
-soma__resource_run(struct soma__call *call, struct soma_block *block)
+static inline enum soma_status
+run_call(struct soma__call *call, struct soma_block *block)
 {
 	enum soma_status status;
 
@@ -222,13 +228,19 @@ soma__resource_run(struct soma__call *call, struct soma_block *block)
 }
 
 enum soma_status
+soma__resource_run(struct soma__call *call, struct soma_block *block)
+{
+	return run_call(call, block);
+}
+
+enum soma_status
 soma_resource_materialize(struct soma_resource *resource, const struct soma_request *request,
 			  struct soma_block *block)
 {
 	struct soma__call call;
-	enum soma_status status = soma__resource_call(resource, request, &call);
+	enum soma_status status = start_call(resource, request, &call);
 
-	return status == SOMA_STATUS_OK ? soma__resource_run(&call, block) : status;
+	return status == SOMA_STATUS_OK ? run_call(&call, block) : status;
 }
 
 enum soma_status

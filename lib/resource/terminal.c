@@ -67,8 +67,8 @@ refuse(struct soma__account *tenant, struct soma__account *domain, struct soma__
 	return SOMA_STATUS_OUT_OF_BUDGET;
 }
 
-static inline enum soma_status
-take(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
+enum soma_status
+soma__accounts_take(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
 {
 	if (tenant != NULL && !take_chain(tenant, call))
 		return refuse(tenant, domain, call);
@@ -78,19 +78,20 @@ take(struct soma__account *tenant, struct soma__account *domain, struct soma__ca
 	return refuse(tenant, domain, call);
 }
 
-enum soma_status
-soma__accounts_take(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
-{
-	return take(tenant, domain, call);
-}
-
+/* In line: no budget, and one budget whose credit is at hand. */
 static inline enum soma_status
 admit(struct soma__terminal *terminal, struct soma__call *call)
 {
+	struct soma__account *domain;
+
 	if (call->prepaid)
 		return SOMA_STATUS_OK;
-	call->domain = atomic_load_explicit(&terminal->ledger.domain, memory_order_acquire);
-	return take(call->tenant, call->domain, call);
+	domain = call->domain = atomic_load_explicit(&terminal->ledger.domain, memory_order_acquire);
+	if (call->tenant == NULL &&
+	    (domain == NULL ||
+	     (domain->parent == NULL && soma__account_try(domain, call->index, call->bytes, call->pressure))))
+		return SOMA_STATUS_OK;
+	return soma__accounts_take(call->tenant, domain, call);
 }
 
 static void
@@ -189,7 +190,7 @@ leaving(struct soma__terminal *terminal, struct soma__record *record)
 }
 
 /* The record's last moment: `via` is cleared when nothing of the stack is touched any more. */
-static inline void
+static inline __attribute__((always_inline)) void
 finish_record(const struct leaving *l)
 {
 	struct soma__record *record = l->record;
