@@ -470,7 +470,7 @@ init_terminal(struct soma__terminal *terminal, const struct soma__terminal_confi
 	terminal->closed = config->closed;
 	terminal->context = config->context;
 	terminal->device = config->device;
-	terminal->capabilities = info.capabilities;
+	terminal->capabilities = config->capabilities != 0 ? config->capabilities : info.capabilities;
 	terminal->ordered = soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_STREAMS);
 	terminal->keeps = soma__terminal_can(terminal, SOMA_BACKEND_KEEPS_FREED);
 	terminal->names = soma__terminal_can(terminal, SOMA_BACKEND_USES);

@@ -42,6 +42,7 @@ struct soma__terminal {
 };
 
 struct soma__terminal_config {
+	uint64_t capabilities;             /* as the loader masked them; 0: what query says */
 	struct soma_backend_inner backend; /* open; ops and self stay valid until closed() */
 	int device;
 	void (*closed)(void *context); /* NULL: nothing to do */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a backend and its terminal together.  The backend may call released() as soon as it is open,
+ * so what it calls is there before the terminal is.  No locks.
+ */
+#include "lib/resource/open.h"
+
+#include <stdlib.h>
+
+#include "lib/base/error.h"
+#include "lib/resource/terminal.h"
+
+struct opened {
+	struct soma__backend *backend;
+	struct soma_resource *terminal; /* NULL until it is made: nothing can have been freed before */
+};
+
+static void
+tell_released(void *context, uint64_t ptr, uint64_t size)
+{
+	struct opened *opened = context;
+
+	soma__terminal_released(opened->terminal, ptr, size);
+}
+
+static void
+close_backend(void *context)
+{
+	struct opened *opened = context;
+
+	soma__backend_close(opened->backend);
+	free(opened);
+}
+
+static enum soma_status
+open_both(struct opened *opened, const struct soma__backend_config *config)
+{
+	struct soma__backend_config listening = *config;
+	struct soma__terminal_config terminal = {
+		.backend = { .size = sizeof terminal.backend },
+		.device = config->device,
+		.closed = close_backend,
+		.context = opened,
+	};
+	enum soma_status status;
+
+	listening.released = tell_released;
+	listening.context = opened;
+	status = soma__backend_open(&listening, &opened->backend);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	terminal.backend.ops = opened->backend->ops;
+	terminal.backend.self = opened->backend->self;
+	terminal.capabilities = opened->backend->capabilities;
+	status = soma__terminal_create(&terminal, &opened->terminal);
+	if (status != SOMA_STATUS_OK)
+		soma__backend_close(opened->backend);
+	return status;
+}
+
+enum soma_status
+soma__resource_open(const struct soma__backend_config *config, struct soma_resource **resource)
+{
+	struct opened *opened = calloc(1, sizeof *opened);
+	enum soma_status status;
+
+	if (opened == NULL)
+		return soma__fail(OUT_OF_HOST_MEMORY, "no memory for a backend");
+	status = open_both(opened, config);
+	if (status != SOMA_STATUS_OK) {
+		free(opened);
+		return status;
+	}
+	*resource = opened->terminal;
+	return SOMA_STATUS_OK;
+}
+
+struct soma__backend *
+soma__resource_backend(struct soma_resource *resource)
+{
+	return ((struct opened *)resource->terminal->context)->backend;
+}
