@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A block's end as the program sees it: whether it is one, whether the stream is past
+ * everything; then it is retired in its stream's lane.  Needs no memory.
+ *
+ * Two threads that free one block at once meet at the lock: one retires it, the other
+ * is told.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backends/guard/guard.h"
+
+/* After this many frees the backend is asked what is over, without waiting for the host. */
+#define ASK_BLOCKS 16u
+#define UNORDERED_MAX 16u
+
+/* Lanes that the free is not ordered after, though it should be. */
+struct strays {
+	uint32_t count;
+	uint32_t lane[UNORDERED_MAX];
+};
+
+static enum soma_status
+refuse(struct soma_backend *g, const struct report *report)
+{
+	report_emit(g, report);
+	return guard_fail(g->host, SOMA_STATUS_INVALID_VALUE, "guard: %s of 0x%" PRIx64,
+			  report_kind_text(report->kind), report->ptr);
+}
+
+/* Under the lock; false: the report says why not. */
+static bool
+may_free(struct soma_backend *g, const struct block *block, uint64_t ptr, uint64_t size,
+	 struct report *report)
+{
+	report->found_by = "free";
+	if (block == NULL) {
+		report->kind = REPORT_FOREIGN_FREE;
+		report_about_address(g, report, ptr);
+		return false;
+	}
+	if (block->state != BLOCK_LIVE)
+		report->kind = REPORT_DOUBLE_FREE;
+	else if (block->size != size)
+		report->kind = REPORT_WRONG_SIZE;
+	else
+		return true;
+	report->given_size = size;
+	report_about(g, report, block);
+	return false;
+}
+
+static void
+find_strays(const struct soma_backend *g, const struct block *block, uint32_t lane, struct strays *strays)
+{
+	struct clock_access use;
+	uint32_t at = 0;
+
+	strays->count = 0;
+	if (!clocks_ordered(&g->clocks, lane, &block->uses.alloc))
+		strays->lane[strays->count++] = block->uses.alloc.lane;
+	while (strays->count < UNORDERED_MAX && uses_unordered(&block->uses, &g->clocks, lane, &at, &use))
+		strays->lane[strays->count++] = use.lane;
+}
+
+/* Under the lock.  Whether the free is out of order, which the report then says. */
+static bool
+check_order(struct soma_backend *g, const struct block *block, uint32_t lane,
+	    const struct clock_access *freed, struct report *report)
+{
+	struct use_verdict verdict = { 0 };
+
+	if (g->options.race != GUARD_RACE_OFF)
+		verdict = uses_check_free(&block->uses, &g->clocks, lane);
+	if (verdict.fault == USE_FINE)
+		return false;
+	report->kind = REPORT_FREE_UNORDERED;
+	report->first = verdict.first;
+	report->first_is_alloc = verdict.first.seq == block->uses.alloc.seq;
+	report->now = *freed;
+	report_about(g, report, block);
+	return true;
+}
+
+/* Under the lock: the block is in the lane's list, or (the host's) in none. */
+static void
+retire(struct soma_backend *g, struct block *block, uint32_t lane)
+{
+	block->state = BLOCK_RETIRED;
+	g->live_count--;
+	if (block->range != 0)
+		mapped_slot_freed(g, block);
+	if (lane == CLOCKS_HOST) {
+		block->busy = true;
+		return;
+	}
+	block_list_push(&g->lanes[lane]->retired, block);
+	g->retired_count++;
+	g->retired_bytes += block_bytes(block);
+}
+
+static bool
+suspect_is_over(struct soma_backend *g, const struct report *report)
+{
+	struct soma_backend_stream *stream;
+	bool done = false;
+
+	if (g->options.race != GUARD_RACE_CONFIRM || (stream = lane_borrow(g, report->first.lane)) == NULL)
+		return false;
+	if (g->ops->stream_query(g->inner, stream, &done) != SOMA_STATUS_OK)
+		done = false;
+	lane_return(g, report->first.lane);
+	return done;
+}
+
+/* A free that the host vouches for, though work that it should be after may still run: once more
+ * in the lane of that work, so that the memory stays until it is over. */
+static uint32_t
+lane_to_retire_in(const struct soma_backend *g, uint32_t lane, const struct strays *strays)
+{
+	for (uint32_t i = 0; lane == CLOCKS_HOST && i < strays->count; i++)
+		if (strays->lane[i] != CLOCKS_HOST && !g->lanes[strays->lane[i]]->per_thread)
+			lane = strays->lane[i];
+	return lane;
+}
+
+static void
+follow_strays(struct soma_backend *g, const struct strays *strays, uint32_t lane,
+	      struct soma_backend_stream *stream)
+{
+	struct soma_backend_stream *to = stream;
+
+	if (strays->count == 0 || lane == CLOCKS_HOST)
+		return;
+	if (to == NULL)
+		to = lane_borrow(g, lane);
+	for (uint32_t i = 0; to != NULL && i < strays->count; i++)
+		if (strays->lane[i] != lane && strays->lane[i] != CLOCKS_HOST)
+			lane_follow(g, strays->lane[i], to);
+	if (stream == NULL && to != NULL)
+		lane_return(g, lane);
+}
+
+static void
+settle_after(struct soma_backend *g, struct block *block, uint32_t lane)
+{
+	if (lane == CLOCKS_HOST) {
+		quarantine_admit(g, block);
+	} else {
+		pthread_mutex_lock(&g->lock);
+		bool ask = g->lanes[lane]->retired.count >= ASK_BLOCKS || g->lanes[lane]->per_thread;
+		pthread_mutex_unlock(&g->lock);
+		lane_settle(g, lane, ask);
+	}
+	quarantine_trim(g);
+}
+
+/* What the guard does not know is the inner backend's own: allocated by a forked child, or with mode=off. */
+static enum soma_status
+free_idle(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
+{
+	pthread_mutex_lock(&g->lock);
+	struct block *block = g->off ? NULL : blocks_find(&g->blocks, ptr);
+	if (block != NULL && block->state == BLOCK_LIVE) {
+		ptr = block->outer;
+		size = block->outer_size;
+		block->state = BLOCK_TOMBSTONE;
+	} else {
+		block = NULL;
+	}
+	pthread_mutex_unlock(&g->lock);
+	enum soma_status status = SOMA_STATUS_OK;
+	if (block == NULL || block->range == 0)
+		status = g->ops->free(g->inner, ptr, size, stream);
+	if (status == SOMA_STATUS_OK && !g->off && g->host->released != NULL)
+		g->host->released(g->host->context, block != NULL ? block->ptr : ptr,
+				  block != NULL ? block->size : size);
+	return status;
+}
+
+enum soma_status
+guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
+{
+	uint32_t lane = lane_of(stream);
+	struct report report = { 0 };
+	struct strays strays;
+
+	if (ptr == 0)
+		return SOMA_STATUS_OK;
+	if (guard_is_idle(g))
+		return free_idle(g, ptr, size, inner_stream(stream));
+	uint32_t stack = STACKS_HERE(&g->stacks);
+	pthread_mutex_lock(&g->lock);
+	struct block *block = blocks_find(&g->blocks, ptr);
+	struct clock_access freed = clocks_op(&g->clocks, lane);
+	freed.stack = stack;
+	freed.thread = guard_thread();
+	report.now = freed;
+	if (!may_free(g, block, ptr, size, &report)) {
+		pthread_mutex_unlock(&g->lock);
+		return refuse(g, &report);
+	}
+	block->freed = freed;
+	bool unordered = check_order(g, block, lane, &freed, &report);
+	find_strays(g, block, lane, &strays);
+	uint32_t home = lane_to_retire_in(g, lane, &strays);
+	if (home != lane)
+		block->freed.tick = clocks_op(&g->clocks, home).tick;
+	block->pins++; /* until the order that is missing has been queued */
+	retire(g, block, home);
+	pthread_mutex_unlock(&g->lock);
+
+	follow_strays(g, &strays, home, inner_stream(stream));
+	pthread_mutex_lock(&g->lock);
+	block->pins--;
+	pthread_cond_broadcast(&g->changed);
+	while (home == CLOCKS_HOST && block->pins > 0)
+		pthread_cond_wait(&g->changed, &g->lock);
+	pthread_mutex_unlock(&g->lock);
+	if (unordered) {
+		report.warning = suspect_is_over(g, &report);
+		report_emit(g, &report);
+	}
+	settle_after(g, block, home);
+	return SOMA_STATUS_OK;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lanes: freed blocks wait here, in their stream's order, until the stream is past
+ * them.  That is known from the clocks when the host has synchronised, else from a marker, an event
+ * that the guard records behind what is retired and asks for later.
+ *
+ * A lane that is borrowed has one user, under no lock; its stream is not destroyed meanwhile.
+ */
+#include <string.h>
+
+#include "backends/guard/guard.h"
+
+bool
+lane_prepare(struct soma_backend *g, uint32_t number)
+{
+	const struct soma_backend_host *host = g->host;
+
+	if (number >= g->lane_room) {
+		uint32_t room = g->clocks.width > number ? g->clocks.width : number + 1;
+		struct lane **lanes = host->alloc(host->context, room * sizeof *lanes, 0);
+		if (lanes == NULL)
+			return false;
+		memset(lanes, 0, room * sizeof *lanes);
+		if (g->lanes != NULL) {
+			memcpy(lanes, g->lanes, g->lane_room * sizeof *lanes);
+			host->free(host->context, g->lanes, g->lane_room * sizeof *lanes);
+		}
+		g->lanes = lanes;
+		g->lane_room = room;
+	}
+	if (g->lanes[number] != NULL)
+		return true;
+	struct lane *lane = host->alloc(host->context, sizeof *lane, 64);
+	if (lane == NULL)
+		return false;
+	memset(lane, 0, sizeof *lane);
+	g->lanes[number] = lane;
+	return true;
+}
+
+static struct lane *
+lane_at(const struct soma_backend *g, uint32_t number)
+{
+	return number < g->lane_room ? g->lanes[number] : NULL;
+}
+
+/* Under the lock.  Waits for whoever has it. */
+static void
+borrow(struct soma_backend *g, struct lane *lane)
+{
+	while (lane->borrowed)
+		pthread_cond_wait(&g->changed, &g->lock);
+	lane->borrowed = true;
+}
+
+struct soma_backend_stream *
+lane_borrow(struct soma_backend *g, uint32_t number)
+{
+	struct soma_backend_stream *stream = NULL;
+
+	pthread_mutex_lock(&g->lock);
+	struct lane *lane = lane_at(g, number);
+	if (lane != NULL && !lane->per_thread) {
+		borrow(g, lane);
+		stream = lane->stream;
+		if (stream == NULL)
+			lane->borrowed = false;
+	}
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+	return inner_stream(stream);
+}
+
+void
+lane_return(struct soma_backend *g, uint32_t number)
+{
+	pthread_mutex_lock(&g->lock);
+	g->lanes[number]->borrowed = false;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* A lane without a stream left its marker when that was destroyed. */
+void
+lane_follow(struct soma_backend *g, uint32_t number, struct soma_backend_stream *stream)
+{
+	struct soma_backend_stream *first = lane_borrow(g, number);
+	enum soma_status status = SOMA_STATUS_OK;
+
+	pthread_mutex_lock(&g->lock);
+	struct lane *lane = lane_at(g, number);
+	bool gone = lane != NULL && lane->gone;
+	pthread_mutex_unlock(&g->lock);
+	pthread_mutex_lock(&g->probe_lock);
+	if (stream == NULL)
+		stream = g->own;
+	if (first != NULL) {
+		status = g->ops->event_record(g->inner, g->edge, first);
+		if (status == SOMA_STATUS_OK)
+			status = g->ops->event_wait(g->inner, g->edge, stream);
+	} else if (gone) {
+		status = g->ops->event_wait(g->inner, lane->marker, stream);
+	}
+	pthread_mutex_unlock(&g->probe_lock);
+	if (first != NULL)
+		lane_return(g, number);
+	if (status != SOMA_STATUS_OK)
+		g->host->log(g->host->context, SOMA_BACKEND_LOG_WARNING,
+			     "guard: the order of a late free could not be queued");
+}
+
+/* Under the lock: the first blocks that are over, chained by `next`, in no list any more. */
+static struct block *
+take_over(struct soma_backend *g, uint32_t number, struct lane *lane)
+{
+	uint64_t host_tick = g->clocks.lanes[CLOCKS_HOST].now.tick[number];
+	uint64_t done = host_tick > lane->done_tick ? host_tick : lane->done_tick;
+	struct block *first = NULL, **end = &first;
+
+	for (struct block *block; (block = lane->retired.head) != NULL && block->freed.tick <= done;) {
+		if (block->pins > 0)
+			break;
+		block_list_remove(&lane->retired, block);
+		block->busy = true;
+		g->retired_count--;
+		g->retired_bytes -= block_bytes(block);
+		*end = block;
+		end = &block->next;
+	}
+	*end = NULL;
+	return first;
+}
+
+/* Asks whether the marker is over, or records one.  The lane is borrowed; under no lock. */
+static void
+ask_marker(struct soma_backend *g, struct lane *lane, uint64_t tick)
+{
+	bool done = false;
+
+	if (lane->marker_tick == 0 && lane->stream != NULL &&
+	    g->ops->event_record(g->inner, lane->marker, lane->stream->inner) == SOMA_STATUS_OK)
+		lane->marker_tick = tick;
+	if (lane->marker_tick == 0 ||
+	    g->ops->event_query(g->inner, lane->marker, &done) != SOMA_STATUS_OK || !done)
+		return;
+	pthread_mutex_lock(&g->lock);
+	lane->done_tick = lane->marker_tick;
+	lane->marker_tick = 0;
+	pthread_mutex_unlock(&g->lock);
+}
+
+static void
+admit_all(struct soma_backend *g, struct block *block)
+{
+	while (block != NULL) {
+		struct block *next = block->next;
+		block->next = NULL;
+		quarantine_admit(g, block);
+		block = next;
+	}
+}
+
+void
+lane_settle(struct soma_backend *g, uint32_t number, bool ask)
+{
+	pthread_mutex_lock(&g->lock);
+	struct lane *lane = lane_at(g, number);
+	if (lane == NULL || lane->retired.head == NULL || lane->borrowed) {
+		pthread_mutex_unlock(&g->lock);
+		return;
+	}
+	struct block *over = take_over(g, number, lane);
+	uint64_t tick = g->clocks.lanes[number].now.tick[number];
+	ask = ask && lane->retired.head != NULL && !lane->per_thread;
+	lane->borrowed = ask;
+	pthread_mutex_unlock(&g->lock);
+	admit_all(g, over);
+	if (!ask)
+		return;
+
+	ask_marker(g, lane, tick);
+	pthread_mutex_lock(&g->lock);
+	over = take_over(g, number, lane);
+	lane->borrowed = false;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+	admit_all(g, over);
+}
+
+void
+lane_settle_all(struct soma_backend *g, bool ask)
+{
+	pthread_mutex_lock(&g->lock);
+	uint32_t count = g->clocks.count;
+	pthread_mutex_unlock(&g->lock);
+	for (uint32_t i = 1; i < count; i++)
+		lane_settle(g, i, ask);
+}
+
+/* Another name of the same stream; NULL: this is the last. */
+static struct soma_backend_stream *
+other_name(struct soma_backend *g, const struct soma_backend_stream *stream)
+{
+	struct soma_backend_stream *other = g->all_streams;
+
+	while (other != NULL && (other == stream || other->lane != stream->lane))
+		other = other->next;
+	return other;
+}
+
+void
+lane_leave(struct soma_backend *g, struct soma_backend_stream *stream)
+{
+	pthread_mutex_lock(&g->lock);
+	struct lane *lane = g->lanes[stream->lane];
+	borrow(g, lane);
+	if (stream->prev != NULL)
+		stream->prev->next = stream->next;
+	else
+		g->all_streams = stream->next;
+	if (stream->next != NULL)
+		stream->next->prev = stream->prev;
+	struct soma_backend_stream *other = other_name(g, stream);
+	uint64_t tick = g->clocks.lanes[stream->lane].now.tick[stream->lane];
+	pthread_mutex_unlock(&g->lock);
+
+	bool marked = other == NULL && lane->marker != NULL && !guard_is_idle(g) &&
+		      g->ops->event_record(g->inner, lane->marker, stream->inner) == SOMA_STATUS_OK;
+	pthread_mutex_lock(&g->lock);
+	if (marked)
+		lane->marker_tick = tick;
+	if (lane->stream == stream)
+		lane->stream = other;
+	lane->gone = other == NULL;
+	lane->borrowed = false;
+	clocks_drop(&g->clocks, stream->lane);
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+void
+lane_reclaim(struct soma_backend *g, uint32_t number)
+{
+	pthread_mutex_lock(&g->lock);
+	struct lane *lane = lane_at(g, number);
+	bool gone = lane != NULL && lane->gone && !lane->borrowed && !clocks_is_spent(&g->clocks, number);
+	if (gone)
+		lane->borrowed = true;
+	pthread_mutex_unlock(&g->lock);
+	if (!gone)
+		return;
+	ask_marker(g, lane, 0);
+	pthread_mutex_lock(&g->lock);
+	struct clock_lane *clock = &g->clocks.lanes[number];
+	if (lane->gone && lane->done_tick >= clock->now.tick[number])
+		clocks_wait(&g->clocks, CLOCKS_HOST, &clock->now);
+	lane->borrowed = false;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}

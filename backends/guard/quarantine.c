@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happens to a block after its free: looked at and poisoned, kept back, looked
+ * at again, given to the inner backend.  Damaged ones are condemned: kept for ever.
+ *
+ * A block in no list belongs to the thread that took it out.  Memory is looked at and the
+ * inner backend called under no lock.
+ */
+#include "backends/guard/guard.h"
+
+static enum report_kind
+kind_of(enum memory_verdict verdict)
+{
+	switch (verdict) {
+	case MEMORY_BODY:
+		return REPORT_WRITE_AFTER_FREE;
+	case MEMORY_BEFORE:
+		return REPORT_OOB_BEFORE;
+	default:
+		return REPORT_OOB_AFTER;
+	}
+}
+
+bool
+quarantine_accuse(struct soma_backend *g, struct block *block, struct report *report)
+{
+	pthread_mutex_lock(&g->lock);
+	bool new = !block->damaged;
+	block->damaged = true;
+	if (new)
+		report_about(g, report, block);
+	pthread_mutex_unlock(&g->lock);
+	if (new)
+		report_emit(g, report);
+	return new;
+}
+
+static void
+condemn(struct soma_backend *g, struct block *block)
+{
+	pthread_mutex_lock(&g->lock);
+	block->state = BLOCK_CONDEMNED;
+	block->busy = false;
+	block_list_push(&g->condemned, block);
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* Whether the block may go on; else it was condemned (or, without an answer, kept). */
+static bool
+passes(struct soma_backend *g, struct block *block, const char *found_by)
+{
+	struct report report = { .found_by = found_by };
+	enum memory_verdict verdict = MEMORY_CLEAN;
+
+	if (!block->damaged && (block->range == 0 || block->resident))
+		verdict = memory_check(g, block, &report.damage);
+	if (verdict == MEMORY_CLEAN && !block->damaged) {
+		pthread_mutex_lock(&g->lock);
+		block->clean_seq = g->clocks.seq;
+		pthread_mutex_unlock(&g->lock);
+		return true;
+	}
+	if (verdict == MEMORY_UNKNOWN)
+		return false;
+	report.kind = kind_of(verdict);
+	if (!block->damaged)
+		quarantine_accuse(g, block, &report);
+	condemn(g, block);
+	return false;
+}
+
+static void
+keep(struct soma_backend *g, struct block *block)
+{
+	pthread_mutex_lock(&g->lock);
+	block->state = BLOCK_QUARANTINED;
+	block->busy = false;
+	block_list_push(&g->quarantine, block);
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* Under the lock. */
+static void
+forget(struct soma_backend *g, struct block *block)
+{
+	blocks_remove(&g->blocks, block);
+	blocks_give(&g->blocks, block);
+}
+
+static void
+bury(struct soma_backend *g, struct block *block)
+{
+	pthread_mutex_lock(&g->lock);
+	block->state = BLOCK_TOMBSTONE;
+	if (block->range != 0)
+		mapped_slot_give(g, block);
+	block_list_push(&g->tombstones, block);
+	while (g->tombstones.count > g->options.tombstones) {
+		struct block *oldest = g->tombstones.head;
+		block_list_remove(&g->tombstones, oldest);
+		forget(g, oldest);
+	}
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+static void
+tell_released(struct soma_backend *g, const struct block *block)
+{
+	if (g->host->released != NULL)
+		g->host->released(g->host->context, block->ptr, block->size);
+}
+
+static bool
+vacate(struct soma_backend *g, struct block *block)
+{
+	if (!block->resident)
+		return true;
+	if (!mapped_vacate(g, block))
+		return false;
+	block->resident = false;
+	tell_released(g, block);
+	return true;
+}
+
+/* The address may be given out again before this returns, by the inner backend: whoever gets it waits
+ * in alloc.c until the block is no longer evicting. */
+static bool
+give_back(struct soma_backend *g, struct block *block)
+{
+	if (block->range != 0) {
+		if (!vacate(g, block) || !mapped_release(g, block))
+			return false;
+	} else {
+		if (g->ops->free(g->inner, block->outer, block->outer_size, NULL) != SOMA_STATUS_OK)
+			return false;
+		tell_released(g, block);
+	}
+	bury(g, block);
+	return true;
+}
+
+static void
+set_state(struct soma_backend *g, struct block *block, enum block_state state)
+{
+	pthread_mutex_lock(&g->lock);
+	block->state = state;
+	pthread_mutex_unlock(&g->lock);
+}
+
+void
+quarantine_admit(struct soma_backend *g, struct block *block)
+{
+	if (!passes(g, block, "scan at the free")) {
+		if (block->state != BLOCK_CONDEMNED)
+			keep(g, block);
+		return;
+	}
+	if (block->outer_size > g->options.quarantine_max_block && block->range == 0) {
+		set_state(g, block, BLOCK_EVICTING);
+		if (!give_back(g, block))
+			keep(g, block);
+		return;
+	}
+	if (block->range != 0)
+		vacate(g, block);
+	else if (g->options.poison_free)
+		block->poisoned = memory_poison(g, block) == SOMA_STATUS_OK;
+	keep(g, block);
+}
+
+/* False: it could not be given back. */
+static bool
+evict(struct soma_backend *g, struct block *block)
+{
+	if (!passes(g, block, "scan at the eviction"))
+		return block->state == BLOCK_CONDEMNED;
+	return give_back(g, block);
+}
+
+uint64_t
+quarantine_drain(struct soma_backend *g, uint64_t keep_bytes, uint64_t keep_blocks)
+{
+	uint64_t gone = 0;
+	bool more = true;
+
+	pthread_mutex_lock(&g->lock);
+	while (more && g->quarantine.head != NULL &&
+	       (g->quarantine.bytes > keep_bytes || g->quarantine.count > keep_blocks)) {
+		struct block *block = g->quarantine.head;
+		if (block->pins > 0) {
+			pthread_cond_wait(&g->changed, &g->lock);
+			continue;
+		}
+		block_list_remove(&g->quarantine, block);
+		block->state = BLOCK_EVICTING;
+		pthread_mutex_unlock(&g->lock);
+		more = evict(g, block);
+		gone += more;
+		if (!more)
+			keep(g, block);
+		pthread_mutex_lock(&g->lock);
+	}
+	pthread_mutex_unlock(&g->lock);
+	return gone;
+}
+
+void
+quarantine_trim(struct soma_backend *g)
+{
+	uint64_t bytes = g->options.quarantine_bytes, blocks = g->options.quarantine_blocks;
+
+	pthread_mutex_lock(&g->lock);
+	bool over = g->quarantine.bytes > bytes || g->quarantine.count > blocks;
+	pthread_mutex_unlock(&g->lock);
+	if (over)
+		quarantine_drain(g, bytes - bytes / 10, blocks - blocks / 10);
+}

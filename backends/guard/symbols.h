@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names for return addresses, at report time: function, file and line by libdw where the
+ * build has it and debug information is there; else module, offset and exported symbol.
+ * Slow; call it under no lock.  Safe for concurrent use.
+ */
+#ifndef SOMA_BACKENDS_GUARD_SYMBOLS_H
+#define SOMA_BACKENDS_GUARD_SYMBOLS_H
+
+#include <stddef.h>
+
+struct symbols;
+
+/* NULL: names will be plain. */
+struct symbols *symbols_open(void);
+void symbols_close(struct symbols *symbols);
+
+/* "function (file.c:12)", "function+0x10 (libx.so+0x1234)", "0x7f.." */
+void symbols_name(struct symbols *symbols, void *pc, char *text, size_t size);
+
+#endif
