@@ -132,12 +132,15 @@ static size_t
 read_options(const char *const *options, struct soma_backend_option *out)
 {
 	size_t count = 0;
-	bool on_error = false;
+	bool on_error = false, race = false;
 
 	for (; options != NULL && options[0] != NULL; options += 2) {
 		out[count++] = (struct soma_backend_option){ options[0], options[1] };
 		on_error |= strcmp(options[0], "on_error") == 0;
+		race |= strcmp(options[0], "race") == 0;
 	}
+	if (!race)
+		out[count++] = (struct soma_backend_option){ "race", "strict" };
 	if (!on_error)
 		out[count++] = (struct soma_backend_option){ "on_error", "callback" };
 	return count;

@@ -50,7 +50,7 @@ extern _Atomic int64_t toy_fail_in;      /* likewise, operations of our backend 
 extern _Atomic uint64_t toy_limit;       /* bytes; 0: none */
 extern _Atomic bool toy_gone;            /* no operation works any more */
 
-/* options: key, value, ..., NULL.  on_error=callback unless given.  False: it did not open (see error). */
+/* options: key, value, ..., NULL.  on_error=callback and race=strict unless given.  False: it did not open (see error). */
 bool fixture_try(struct fixture *f, enum inner_kind kind, const char *const *options);
 void fixture_open(struct fixture *f, enum inner_kind kind, const char *const *options);
 /* Closes, and checks that nothing is left of the table's memory and of our backend. */

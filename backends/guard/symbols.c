@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names for return addresses; see symbols.h.  No state between reports, no locks. */
+/* Names for return addresses; see symbols.h.  libdw is not safe for threads: one report at a time. */
 #include "config.h"
 
 #include "backends/guard/symbols.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,13 +40,26 @@ name_plain(void *pc, char *text, size_t size)
 #ifdef SOMA_WITH_LIBDW
 #include <elfutils/libdwfl.h>
 
+/* Only what the modules carry themselves: looking elsewhere may mean asking servers. */
+static int
+no_other_file(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base, const char *file,
+	      const char *link, GElf_Word crc, char **found)
+{
+	(void)module, (void)user, (void)name, (void)base, (void)file, (void)link, (void)crc, (void)found;
+	return -1;
+}
+
 static const Dwfl_Callbacks callbacks = {
 	.find_elf = dwfl_linux_proc_find_elf,
-	.find_debuginfo = dwfl_standard_find_debuginfo,
+	.find_debuginfo = no_other_file,
 };
 
-struct symbols *
-symbols_open(void)
+/* Reading debug information is slow, so it is kept.  The mutex is held between open and close. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static Dwfl *kept;
+
+static Dwfl *
+look_at_process(void)
 {
 	Dwfl *dwfl = dwfl_begin(&callbacks);
 
@@ -54,14 +68,23 @@ symbols_open(void)
 		dwfl_end(dwfl);
 		dwfl = NULL;
 	}
-	return (struct symbols *)dwfl;
+	return dwfl;
+}
+
+struct symbols *
+symbols_open(void)
+{
+	pthread_mutex_lock(&mutex);
+	if (kept == NULL)
+		kept = look_at_process();
+	return (struct symbols *)&kept;
 }
 
 void
 symbols_close(struct symbols *symbols)
 {
-	if (symbols != NULL)
-		dwfl_end((Dwfl *)symbols);
+	(void)symbols;
+	pthread_mutex_unlock(&mutex);
 }
 
 static bool
@@ -86,7 +109,13 @@ name_by_debug(Dwfl *dwfl, void *pc, char *text, size_t size)
 void
 symbols_name(struct symbols *symbols, void *pc, char *text, size_t size)
 {
-	if (symbols == NULL || !name_by_debug((Dwfl *)symbols, pc, text, size))
+	(void)symbols;
+	/* What was loaded since is not known yet. */
+	if (kept != NULL && dwfl_addrmodule(kept, (Dwarf_Addr)(uintptr_t)pc) == NULL) {
+		dwfl_end(kept);
+		kept = look_at_process();
+	}
+	if (kept == NULL || !name_by_debug(kept, pc, text, size))
 		name_plain(pc, text, size);
 }
 #else

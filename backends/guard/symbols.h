@@ -2,7 +2,7 @@
 /*
  * Names for return addresses, at report time: function, file and line by libdw where the
  * build has it and debug information is there; else module, offset and exported symbol.
- * Slow; call it under no lock.  Safe for concurrent use.
+ * Slow; call it under no lock of the guard.  Between open and close other threads wait in open.
  */
 #ifndef SOMA_BACKENDS_GUARD_SYMBOLS_H
 #define SOMA_BACKENDS_GUARD_SYMBOLS_H
@@ -11,7 +11,6 @@
 
 struct symbols;
 
-/* NULL: names will be plain. */
 struct symbols *symbols_open(void);
 void symbols_close(struct symbols *symbols);
 
