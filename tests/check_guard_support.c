@@ -60,6 +60,24 @@ table_free(void *context, void *memory, size_t size)
 	free(memory);
 }
 
+/* The inner backend's; what it leaves is its own affair. */
+static void *
+inner_alloc(void *context, size_t size, size_t alignment)
+{
+	void *memory = NULL;
+
+	(void)context;
+	return posix_memalign(&memory, alignment < 16 ? 16 : alignment, size) == 0 ? memory : NULL;
+}
+
+static void
+inner_free(void *context, void *memory, size_t size)
+{
+	(void)context;
+	(void)size;
+	free(memory);
+}
+
 static enum soma_status
 table_parse_size(void *context, const char *text, uint64_t *bytes)
 {
@@ -158,9 +176,10 @@ fixture_try(struct fixture *f, enum inner_kind kind, const char *const *options)
 	memset(f, 0, sizeof *f);
 	f->kind = kind;
 	f->host = f->inner_host = host;
-	int64_t fail_in = atomic_exchange(&table_fail_in, -1), toy_fail = atomic_exchange(&toy_fail_in, -1);
+	f->inner_host.alloc = inner_alloc;
+	f->inner_host.free = inner_free;
+	int64_t toy_fail = atomic_exchange(&toy_fail_in, -1);
 	open_inner(f);
-	atomic_store(&table_fail_in, fail_in);
 	atomic_store(&toy_fail_in, toy_fail);
 	f->host.inner = &f->inner;
 	f->host.released = table_released;
@@ -198,8 +217,6 @@ fixture_close(struct fixture *f)
 {
 	f->ops->close(f->g);
 	f->inner_ops->close(f->inner.self);
-	if (f->kind == INNER_HOST)
-		return; /* what the host module leaves to the arena is its own affair */
 	ck_assert_int_eq(atomic_load(&table_live), 0);
 	ck_assert_int_eq(atomic_load(&toy_live), 0);
 }

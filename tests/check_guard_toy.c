@@ -12,7 +12,6 @@
 
 #include "tests/check_guard_support.h"
 
-#define WAITS_MAX 64
 #define TOY_CAPABILITIES                                                                        \
 	(SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_STREAMS | SOMA_BACKEND_FILLS)
 
@@ -34,11 +33,13 @@ struct soma_backend_stream {
 	uint64_t id, queued, run;
 	unsigned flags;
 	unsigned holders;
-	struct {
-		struct soma_backend_stream *on;
-		uint64_t position, at;
-	} waits[WAITS_MAX];
-	unsigned wait_count;
+	struct wait *waits; /* not run yet */
+	unsigned wait_count, wait_room;
+};
+
+struct wait {
+	struct soma_backend_stream *on;
+	uint64_t position, at;
 };
 
 struct soma_backend_event {
@@ -105,6 +106,7 @@ toy_close(struct soma_backend *toy)
 	while (toy->streams != NULL) {
 		struct soma_backend_stream *stream = toy->streams;
 		toy->streams = stream->next;
+		free(stream->waits);
 		free(stream);
 	}
 	pthread_mutex_destroy(&toy->mutex);
@@ -212,9 +214,15 @@ run_to(struct soma_backend_stream *stream, uint64_t position)
 	if (stream->run >= position)
 		return;
 	stream->run = position;
+	/* The others first: they may come back here, and find it run. */
 	for (unsigned i = 0; i < stream->wait_count; i++)
 		if (stream->waits[i].at <= position)
 			run_to(stream->waits[i].on, stream->waits[i].position);
+	unsigned kept = 0;
+	for (unsigned i = 0; i < stream->wait_count; i++)
+		if (stream->waits[i].at > stream->run)
+			stream->waits[kept++] = stream->waits[i];
+	stream->wait_count = kept;
 }
 
 static enum soma_status
@@ -284,14 +292,12 @@ toy_event_wait(struct soma_backend *toy, struct soma_backend_event *event, struc
 	ENTER(toy);
 	pthread_mutex_lock(&toy->mutex);
 	if (event->stream != NULL && event->stream != stream) {
-		unsigned at = stream->wait_count++ % WAITS_MAX;
-		if (stream->wait_count > WAITS_MAX) { /* the oldest: let it run */
-			run_to(stream->waits[at].on, stream->waits[at].position);
-			stream->wait_count = WAITS_MAX;
+		if (stream->wait_count == stream->wait_room) {
+			stream->wait_room = 2 * stream->wait_room + 16;
+			stream->waits = realloc(stream->waits, stream->wait_room * sizeof *stream->waits);
 		}
-		stream->waits[at].on = event->stream;
-		stream->waits[at].position = event->position;
-		stream->waits[at].at = ++stream->queued;
+		stream->waits[stream->wait_count++] =
+			(struct wait){ event->stream, event->position, ++stream->queued };
 	}
 	pthread_mutex_unlock(&toy->mutex);
 	return SOMA_STATUS_OK;
