@@ -449,6 +449,7 @@ START_TEST(reports_are_json_too)
 		json_decref(json);
 	}
 	fixture_close(&f);
+	fixture_forget_reports(&f);
 }
 END_TEST
 
@@ -465,6 +466,7 @@ START_TEST(reports_beyond_the_limit_are_only_counted)
 	ck_assert_int_eq(f.ops->guard_stats(f.g, &stats), SOMA_STATUS_OK);
 	ck_assert_uint_eq(stats.reports, 5);
 	fixture_close(&f);
+	fixture_forget_reports(&f);
 }
 END_TEST
 
@@ -486,6 +488,7 @@ START_TEST(confirmed_races_are_errors_and_others_warnings)
 		EXPECT_TEXT(&f, 0, over ? "WARNING" : "ERROR");
 		give(&f, p, 100, a);
 		fixture_close(&f);
+		fixture_forget_reports(&f);
 	}
 }
 END_TEST

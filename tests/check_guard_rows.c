@@ -395,6 +395,14 @@ run_child(void (*body)(struct fixture *f), enum inner_kind kind, int *status)
 	return text;
 }
 
+/* The children end with all that they hold, which is no leak of the tests. */
+const char *__asan_default_options(void);
+const char *
+__asan_default_options(void)
+{
+	return "detect_leaks=0";
+}
+
 static volatile unsigned char sink;
 
 static void
@@ -461,9 +469,11 @@ leak_in_child(struct fixture *f)
 	take(f, 100, NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
-		unsigned char *p = take(f, 50, NULL);
-		p[50] = 1;
-		give(f, p, 50, NULL);
+		/* All wrong, and none of it the child's guard's business: a use of what it does not
+		 * know, and a leak. */
+		ck_assert_int_eq(use(f, output, WRITE, NULL), SOMA_STATUS_OK);
+		give(f, take(f, 50, NULL), 50, NULL);
+		take(f, 50, NULL);
 		exit(0);
 	}
 	int status;

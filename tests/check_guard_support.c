@@ -60,22 +60,61 @@ table_free(void *context, void *memory, size_t size)
 	free(memory);
 }
 
-/* The inner backend's; what it leaves is its own affair. */
+/* The inner backend's records: what it leaves goes with the fixture, as with an arena. */
+struct record {
+	struct record *next, *prev;
+	void *base;
+};
+
 static void *
 inner_alloc(void *context, size_t size, size_t alignment)
 {
-	void *memory = NULL;
+	struct fixture *f = context;
+	size_t front = alignment < 64 ? 64 : alignment;
+	char *base;
 
-	(void)context;
-	return posix_memalign(&memory, alignment < 16 ? 16 : alignment, size) == 0 ? memory : NULL;
+	if (posix_memalign((void **)&base, front, front + size) != 0)
+		return NULL;
+	struct record *record = (struct record *)(void *)(base + front) - 1;
+	pthread_mutex_lock(&f->mutex);
+	*record = (struct record){ f->records, NULL, base };
+	if (f->records != NULL)
+		f->records->prev = record;
+	f->records = record;
+	pthread_mutex_unlock(&f->mutex);
+	return base + front;
 }
 
 static void
 inner_free(void *context, void *memory, size_t size)
 {
-	(void)context;
+	struct fixture *f = context;
+	struct record *record = (struct record *)memory - 1;
+
 	(void)size;
-	free(memory);
+	if (memory == NULL)
+		return;
+	pthread_mutex_lock(&f->mutex);
+	if (record->prev != NULL)
+		record->prev->next = record->next;
+	else
+		f->records = record->next;
+	if (record->next != NULL)
+		record->next->prev = record->prev;
+	pthread_mutex_unlock(&f->mutex);
+	free(record->base);
+}
+
+static void
+close_inner(struct fixture *f)
+{
+	f->inner_ops->close(f->inner.self);
+	while (f->records != NULL) {
+		struct record *record = f->records;
+		f->records = record->next;
+		free(record->base);
+	}
+	pthread_mutex_destroy(&f->mutex);
 }
 
 static enum soma_status
@@ -174,6 +213,7 @@ fixture_try(struct fixture *f, enum inner_kind kind, const char *const *options)
 	};
 
 	memset(f, 0, sizeof *f);
+	pthread_mutex_init(&f->mutex, NULL);
 	f->kind = kind;
 	f->host = f->inner_host = host;
 	f->inner_host.alloc = inner_alloc;
@@ -187,7 +227,7 @@ fixture_try(struct fixture *f, enum inner_kind kind, const char *const *options)
 	struct soma_backend_open how = { .size = sizeof how, .host = &f->host, .options = list };
 	how.option_count = read_options(options, list);
 	if (f->ops->open(&how, &f->g) != SOMA_STATUS_OK) {
-		f->inner_ops->close(f->inner.self);
+		close_inner(f);
 		return false;
 	}
 	f->ops->guard_listen(f->g, table_listener, f);
@@ -216,7 +256,7 @@ void
 fixture_close(struct fixture *f)
 {
 	f->ops->close(f->g);
-	f->inner_ops->close(f->inner.self);
+	close_inner(f);
 	ck_assert_int_eq(atomic_load(&table_live), 0);
 	ck_assert_int_eq(atomic_load(&toy_live), 0);
 }

@@ -40,6 +40,8 @@ struct fixture {
 	_Atomic unsigned report_count;
 	_Atomic uint64_t released_count;
 	char error[512]; /* the last one recorded */
+	pthread_mutex_t mutex; /* protects records */
+	struct record *records; /* the inner backend's */
 };
 
 /* Counters and failures, of the process. */

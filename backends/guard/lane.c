@@ -89,7 +89,7 @@ lane_follow(struct soma_backend *g, uint32_t number, struct soma_backend_stream 
 
 	pthread_mutex_lock(&g->lock);
 	struct lane *lane = lane_at(g, number);
-	bool gone = lane != NULL && lane->gone;
+	bool gone = lane != NULL && lane->gone && lane->marker != NULL;
 	pthread_mutex_unlock(&g->lock);
 	pthread_mutex_lock(&g->probe_lock);
 	if (stream == NULL)
@@ -137,6 +137,8 @@ ask_marker(struct soma_backend *g, struct lane *lane, uint64_t tick)
 {
 	bool done = false;
 
+	if (lane->marker == NULL)
+		return;
 	if (lane->marker_tick == 0 && lane->stream != NULL &&
 	    g->ops->event_record(g->inner, lane->marker, lane->stream->inner) == SOMA_STATUS_OK)
 		lane->marker_tick = tick;
