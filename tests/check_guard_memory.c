@@ -292,6 +292,33 @@ START_TEST(threads_that_do_right_are_not_reported)
 }
 END_TEST
 
+/* ---- streams that come and go --------------------------------------------------------------- */
+
+static void
+short_streams(struct fixture *f)
+{
+	for (unsigned i = 0; i < 2000; i++) {
+		struct soma_backend_stream *stream = make_stream(f, i % 2);
+		unsigned char *p = take(f, 100, stream);
+		give(f, p, 100, stream);
+		f->ops->stream_destroy(f->g, stream);
+		/* The work gets done, and nobody tells the guard. */
+		if (i % 10 == 0)
+			ck_assert_int_eq(f->inner_ops->synchronize(f->inner.self), SOMA_STATUS_OK);
+	}
+	ck_assert_uint_lt(f->g->clocks.count, 200);
+	f->inner_ops->synchronize(f->inner.self);
+	drain(f);
+	ck_assert_uint_eq(f->released_count, 2000);
+	EXPECT(f);
+}
+
+START_TEST(streams_that_are_gone_keep_neither_blocks_nor_lanes)
+{
+	for_each_kind(short_streams, NULL);
+}
+END_TEST
+
 /* ---- everything that can fail, fails once -------------------------------------------------- */
 
 /* Whatever fails, what succeeded is undone by close, and the report is no lie. */
@@ -510,7 +537,8 @@ main(void)
 	const TTest *const tests[] = { damage_of_every_redzone_byte_is_found, damage_of_every_freed_byte_is_found,
 				       redzones_grow_with_the_block, patterns_are_nans_and_differ,
 				       hostile_programs_are_reported, of_two_frees_at_once_one_is_reported,
-				       threads_that_do_right_are_not_reported, any_inner_operation_may_fail,
+				       threads_that_do_right_are_not_reported,
+				       streams_that_are_gone_keep_neither_blocks_nor_lanes, any_inner_operation_may_fail,
 				       any_allocation_of_records_may_fail, bad_options_are_refused_by_name,
 				       switched_off_it_only_hands_on, reports_are_json_too,
 				       reports_beyond_the_limit_are_only_counted,

@@ -396,7 +396,7 @@ run_child(void (*body)(struct fixture *f), enum inner_kind kind, int *status)
 }
 
 /* The children end with all that they hold, which is no leak of the tests. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *
 __asan_default_options(void)
 {

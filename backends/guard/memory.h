@@ -3,6 +3,9 @@
  * Patterns in memory: how a block lies between its redzones, filling, and looking for bytes
  * that changed; by pointer where the memory is the host's, else by the inner backend's
  * fills and copies.
+ *
+ * Never found: reads, a write that jumps past the redzone, and a write of the very
+ * bytes that the pattern has there.
  */
 #ifndef SOMA_BACKENDS_GUARD_MEMORY_H
 #define SOMA_BACKENDS_GUARD_MEMORY_H

@@ -116,21 +116,24 @@ give_streams(struct soma_backend *g)
 		g->ops->staging_free(g->inner, g->staging, g->staging_size);
 }
 
-/* In reverse order of guard_open(); what was not reached is zero. */
+/* In reverse order of guard_open(); what was not reached is zero.  In a forked child the inner
+ * backend is left alone, and the streams' records go with the arena. */
 static void
 fini(struct soma_backend *g)
 {
-	if (!g->off) {
+	bool child = atomic_load(&g->disabled);
+
+	if (!g->off)
 		mapped_close(g);
+	if (!child)
 		give_streams(g);
+	if (!g->off) {
 		reporter_close(g);
 		stacks_fini(&g->stacks);
 		blocks_fini(&g->blocks);
-		clocks_fini(&g->clocks);
-	} else {
-		give_streams(g);
-		clocks_fini(&g->clocks);
 	}
+	if (!child)
+		clocks_fini(&g->clocks);
 	pthread_cond_destroy(&g->changed);
 	pthread_mutex_destroy(&g->probe_lock);
 	pthread_mutex_destroy(&g->lock);
@@ -260,7 +263,7 @@ guard_close(struct soma_backend *g)
 		leak_report(g);
 		tell_suppressed(g);
 	}
-	if (!g->off)
+	if (!g->off && !atomic_load(&g->disabled))
 		give_blocks(g);
 	fini(g);
 }
