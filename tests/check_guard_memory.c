@@ -292,6 +292,62 @@ START_TEST(threads_that_do_right_are_not_reported)
 }
 END_TEST
 
+/* ---- callbacks that call back ------------------------------------------------------------------ */
+
+static unsigned called;
+
+/* Does everything to the guard that it can, while it reports. */
+static void
+busy_listener(void *context, const struct soma_backend_guard_report *report)
+{
+	struct fixture *f = context;
+	uint64_t damaged;
+
+	if (strcmp(report->kind, "leak") == 0 || called++ > 20)
+		return;
+	f->ops->free(f->g, report->ptr, 200, NULL);
+	f->ops->guard_scan(f->g, &damaged);
+	f->ops->guard_drain(f->g, 0);
+	take(f, 200, NULL);
+}
+
+static void
+busy_released(void *context, uint64_t ptr, uint64_t size)
+{
+	struct fixture *f = context;
+
+	(void)ptr;
+	if (atomic_fetch_add(&f->released_count, 1) < 50)
+		take(f, size, NULL);
+}
+
+static void
+call_back(struct fixture *f)
+{
+	unsigned char *p[10];
+
+	f->host.released = busy_released;
+	f->ops->guard_listen(f->g, busy_listener, f);
+	called = 0;
+	for (unsigned i = 0; i < 10; i++) {
+		p[i] = take(f, 200, NULL);
+		p[i][200 + i] ^= 1;
+	}
+	ck_assert_uint_gt(scan_now(f), 0);
+	for (unsigned i = 0; i < 50; i++) {
+		give(f, take(f, 200, NULL), 200, NULL);
+		drain(f);
+	}
+	ck_assert_uint_ge(called, 10);
+	ck_assert_uint_ge(f->released_count, 50);
+}
+
+START_TEST(callbacks_may_call_any_op)
+{
+	for_each_kind(call_back, NULL);
+}
+END_TEST
+
 /* ---- streams that come and go --------------------------------------------------------------- */
 
 static void
@@ -537,7 +593,7 @@ main(void)
 	const TTest *const tests[] = { damage_of_every_redzone_byte_is_found, damage_of_every_freed_byte_is_found,
 				       redzones_grow_with_the_block, patterns_are_nans_and_differ,
 				       hostile_programs_are_reported, of_two_frees_at_once_one_is_reported,
-				       threads_that_do_right_are_not_reported,
+				       threads_that_do_right_are_not_reported, callbacks_may_call_any_op,
 				       streams_that_are_gone_keep_neither_blocks_nor_lanes, any_inner_operation_may_fail,
 				       any_allocation_of_records_may_fail, bad_options_are_refused_by_name,
 				       switched_off_it_only_hands_on, reports_are_json_too,

@@ -103,7 +103,11 @@ shadow(struct soma_backend *g, const struct block *block, struct report *report)
 	struct block *old;
 
 	while ((old = blocks_find(&g->blocks, block->ptr)) != NULL) {
-		if (old->state == BLOCK_EVICTING) {
+		if (old->state == BLOCK_EVICTING && old->evictor == guard_thread()) {
+			/* This is host->released(), called for it, allocating. */
+			blocks_remove(&g->blocks, old);
+			old->orphaned = true;
+		} else if (old->state == BLOCK_EVICTING) {
 			pthread_cond_wait(&g->changed, &g->lock);
 		} else if (old->state == BLOCK_TOMBSTONE) {
 			block_list_remove(&g->tombstones, old);

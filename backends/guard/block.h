@@ -43,7 +43,9 @@ struct block {
 	struct uses uses;
 	struct clock_access freed;
 	uint64_t clean_seq; /* of the last scan that found nothing */
-	uint32_t pins;      /* scans that look at it: it must not be settled or evicted */
+	uint32_t pins;      /* who looks at it: it must not be settled or evicted */
+	uint32_t evictor;   /* EVICTING: the thread that gives it back */
+	bool orphaned;      /* not in the table any more; the evictor gives the record back */
 	uint32_t fault_slot; /* mapped.h */
 	enum block_state state;
 	bool busy;     /* in no list: see above */

@@ -83,7 +83,7 @@ check_order(struct soma_backend *g, const struct block *block, uint32_t lane,
 	return true;
 }
 
-/* Under the lock: the block is in the lane's list, or (the host's) in none. */
+/* Under the lock. */
 static void
 retire(struct soma_backend *g, struct block *block, uint32_t lane)
 {
@@ -91,10 +91,6 @@ retire(struct soma_backend *g, struct block *block, uint32_t lane)
 	g->live_count--;
 	if (block->range != 0)
 		mapped_slot_freed(g, block);
-	if (lane == CLOCKS_HOST) {
-		block->busy = true;
-		return;
-	}
 	block_list_push(&g->lanes[lane]->retired, block);
 	g->retired_count++;
 	g->retired_bytes += block_bytes(block);
@@ -143,16 +139,12 @@ follow_strays(struct soma_backend *g, const struct strays *strays, uint32_t lane
 }
 
 static void
-settle_after(struct soma_backend *g, struct block *block, uint32_t lane)
+settle_after(struct soma_backend *g, uint32_t lane)
 {
-	if (lane == CLOCKS_HOST) {
-		quarantine_admit(g, block);
-	} else {
-		pthread_mutex_lock(&g->lock);
-		bool ask = g->lanes[lane]->retired.count >= ASK_BLOCKS || g->lanes[lane]->per_thread;
-		pthread_mutex_unlock(&g->lock);
-		lane_settle(g, lane, ask);
-	}
+	pthread_mutex_lock(&g->lock);
+	bool ask = g->lanes[lane]->retired.count >= ASK_BLOCKS || g->lanes[lane]->per_thread;
+	pthread_mutex_unlock(&g->lock);
+	lane_settle(g, lane, ask);
 	quarantine_trim(g);
 }
 
@@ -214,14 +206,11 @@ guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_back
 	follow_strays(g, &strays, home, inner_stream(stream));
 	pthread_mutex_lock(&g->lock);
 	block->pins--;
-	pthread_cond_broadcast(&g->changed);
-	while (home == CLOCKS_HOST && block->pins > 0)
-		pthread_cond_wait(&g->changed, &g->lock);
 	pthread_mutex_unlock(&g->lock);
 	if (unordered) {
 		report.warning = suspect_is_over(g, &report);
 		report_emit(g, &report);
 	}
-	settle_after(g, block, home);
+	settle_after(g, home);
 	return SOMA_STATUS_OK;
 }

@@ -66,7 +66,7 @@ struct soma_backend {
 	struct soma_backend *next_open; /* fork.h */
 
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* a pin, a loan or an eviction ended */
+	pthread_cond_t changed; /* a loan or an eviction ended */
 	struct clocks clocks;
 	struct lane **lanes;
 	uint32_t lane_room;

@@ -109,7 +109,8 @@ lane_follow(struct soma_backend *g, uint32_t number, struct soma_backend_stream 
 			     "guard: the order of a late free could not be queued");
 }
 
-/* Under the lock: the first blocks that are over, chained by `next`, in no list any more. */
+/* Under the lock: the blocks that are over and nobody looks at, chained by `next`, in no list any
+ * more.  What the host itself freed is over. */
 static struct block *
 take_over(struct soma_backend *g, uint32_t number, struct lane *lane)
 {
@@ -117,9 +118,12 @@ take_over(struct soma_backend *g, uint32_t number, struct lane *lane)
 	uint64_t done = host_tick > lane->done_tick ? host_tick : lane->done_tick;
 	struct block *first = NULL, **end = &first;
 
-	for (struct block *block; (block = lane->retired.head) != NULL && block->freed.tick <= done;) {
-		if (block->pins > 0)
+	for (struct block *block = lane->retired.head, *next; block != NULL; block = next) {
+		next = block->next;
+		if (number != CLOCKS_HOST && block->freed.tick > done)
 			break;
+		if (block->pins > 0)
+			continue;
 		block_list_remove(&lane->retired, block);
 		block->busy = true;
 		g->retired_count--;
@@ -173,7 +177,7 @@ lane_settle(struct soma_backend *g, uint32_t number, bool ask)
 	}
 	struct block *over = take_over(g, number, lane);
 	uint64_t tick = g->clocks.lanes[number].now.tick[number];
-	ask = ask && lane->retired.head != NULL && !lane->per_thread;
+	ask = ask && lane->retired.head != NULL && !lane->per_thread && number != CLOCKS_HOST;
 	lane->borrowed = ask;
 	pthread_mutex_unlock(&g->lock);
 	admit_all(g, over);
@@ -195,7 +199,7 @@ lane_settle_all(struct soma_backend *g, bool ask)
 	pthread_mutex_lock(&g->lock);
 	uint32_t count = g->clocks.count;
 	pthread_mutex_unlock(&g->lock);
-	for (uint32_t i = 1; i < count; i++)
+	for (uint32_t i = 0; i < count; i++)
 		lane_settle(g, i, ask);
 }
 

@@ -3,28 +3,30 @@
  * own records alone; no op of the inner backend is called. */
 #include "backends/guard/guard.h"
 
+/* Under the lock: the next live block, pinned: other threads may still run at exit. */
+static struct block *
+next_live(struct block *block)
+{
+	while (block != NULL && block->state != BLOCK_LIVE)
+		block = block->newer;
+	if (block != NULL)
+		block->pins++;
+	return block;
+}
+
 void
 leak_report(struct soma_backend *g)
 {
-	struct block *block = NULL;
-
-	for (bool first = true;; first = false) {
+	pthread_mutex_lock(&g->lock);
+	struct block *block = next_live(g->blocks.oldest);
+	while (block != NULL) {
 		struct report report = { .kind = REPORT_LEAK, .found_by = "shutdown" };
-		pthread_mutex_lock(&g->lock);
-		block = first ? g->blocks.oldest : block->newer;
-		while (block != NULL && block->state != BLOCK_LIVE)
-			block = block->newer;
-		if (block != NULL) {
-			block->pins++; /* other threads may still run at exit */
-			report_about(g, &report, block);
-		}
+		report_about(g, &report, block);
 		pthread_mutex_unlock(&g->lock);
-		if (block == NULL)
-			return;
 		report_emit(g, &report);
 		pthread_mutex_lock(&g->lock);
 		block->pins--;
-		pthread_cond_broadcast(&g->changed);
-		pthread_mutex_unlock(&g->lock);
+		block = next_live(block->newer);
 	}
+	pthread_mutex_unlock(&g->lock);
 }

@@ -57,7 +57,7 @@ init_locks(struct soma_backend *g)
 static enum soma_status
 init_records(struct soma_backend *g)
 {
-	if (clocks_init(&g->clocks, g->host) && blocks_init(&g->blocks, g->host) &&
+	if (clocks_init(&g->clocks, g->host) && lane_prepare(g, CLOCKS_HOST) && blocks_init(&g->blocks, g->host) &&
 	    stacks_init(&g->stacks, g->host, (uint32_t)g->options.backtrace))
 		return SOMA_STATUS_OK;
 	return guard_fail(g->host, SOMA_STATUS_OUT_OF_HOST_MEMORY, "guard: no memory for records");

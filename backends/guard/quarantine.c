@@ -93,9 +93,15 @@ static void
 bury(struct soma_backend *g, struct block *block)
 {
 	pthread_mutex_lock(&g->lock);
-	block->state = BLOCK_TOMBSTONE;
 	if (block->range != 0)
 		mapped_slot_give(g, block);
+	if (block->orphaned) {
+		blocks_give(&g->blocks, block);
+		pthread_mutex_unlock(&g->lock);
+		return;
+	}
+	block->state = BLOCK_TOMBSTONE;
+	block->busy = false;
 	block_list_push(&g->tombstones, block);
 	while (g->tombstones.count > g->options.tombstones) {
 		struct block *oldest = g->tombstones.head;
@@ -130,6 +136,10 @@ vacate(struct soma_backend *g, struct block *block)
 static bool
 give_back(struct soma_backend *g, struct block *block)
 {
+	pthread_mutex_lock(&g->lock);
+	block->state = BLOCK_EVICTING;
+	block->evictor = guard_thread();
+	pthread_mutex_unlock(&g->lock);
 	if (block->range != 0) {
 		if (!vacate(g, block) || !mapped_release(g, block))
 			return false;
@@ -142,14 +152,6 @@ give_back(struct soma_backend *g, struct block *block)
 	return true;
 }
 
-static void
-set_state(struct soma_backend *g, struct block *block, enum block_state state)
-{
-	pthread_mutex_lock(&g->lock);
-	block->state = state;
-	pthread_mutex_unlock(&g->lock);
-}
-
 void
 quarantine_admit(struct soma_backend *g, struct block *block)
 {
@@ -159,7 +161,6 @@ quarantine_admit(struct soma_backend *g, struct block *block)
 		return;
 	}
 	if (block->outer_size > g->options.quarantine_max_block && block->range == 0) {
-		set_state(g, block, BLOCK_EVICTING);
 		if (!give_back(g, block))
 			keep(g, block);
 		return;
@@ -180,22 +181,29 @@ evict(struct soma_backend *g, struct block *block)
 	return give_back(g, block);
 }
 
+/* Under the lock: the oldest that nobody looks at. */
+static struct block *
+oldest(struct soma_backend *g)
+{
+	struct block *block = g->quarantine.head;
+
+	while (block != NULL && block->pins > 0)
+		block = block->next;
+	return block;
+}
+
 uint64_t
 quarantine_drain(struct soma_backend *g, uint64_t keep_bytes, uint64_t keep_blocks)
 {
+	struct block *block;
 	uint64_t gone = 0;
 	bool more = true;
 
 	pthread_mutex_lock(&g->lock);
-	while (more && g->quarantine.head != NULL &&
-	       (g->quarantine.bytes > keep_bytes || g->quarantine.count > keep_blocks)) {
-		struct block *block = g->quarantine.head;
-		if (block->pins > 0) {
-			pthread_cond_wait(&g->changed, &g->lock);
-			continue;
-		}
+	while (more && (g->quarantine.bytes > keep_bytes || g->quarantine.count > keep_blocks) &&
+	       (block = oldest(g)) != NULL) {
 		block_list_remove(&g->quarantine, block);
-		block->state = BLOCK_EVICTING;
+		block->busy = true;
 		pthread_mutex_unlock(&g->lock);
 		more = evict(g, block);
 		gone += more;

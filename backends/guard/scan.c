@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looking at all blocks, on demand and at shutdown.  Blocks are pinned in batches and
- * looked at under no lock; a pinned one is not settled or evicted meanwhile.
+ * looked at under no lock; a pinned one is not settled or evicted meanwhile, and nobody
+ * waits for it: a report's listener may call any op.
  */
 #include "backends/guard/guard.h"
 
@@ -76,9 +77,9 @@ scan_all(struct soma_backend *g, const char *found_by, uint64_t before)
 		if (at != NULL)
 			at->pins--;
 		count = pin(&at, before, batch);
-		pthread_cond_broadcast(&g->changed);
 	}
 	pthread_mutex_unlock(&g->lock);
+	lane_settle(g, CLOCKS_HOST, false); /* what was freed meanwhile */
 	return damaged;
 }
 
