@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the guard must find, and what it must not, case by case, around each inner backend. */
+/* What the guard must find, and what it must not, case by case, around each inner backend.  Cases that end a
+ * process are in check_guard_ends.c. */
 #include "config.h"
 
 #include "tests/check_guard_support.h"
 #include "tests/unit.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define READ SOMA_BACKEND_ACCESS_READ
 #define WRITE SOMA_BACKEND_ACCESS_WRITE
@@ -362,163 +360,6 @@ CASE_WITH(row_28_reuse_and_churn_are_clean, "quarantine_bytes", "4K")
 	ck_assert_uint_gt(f->released_count, 150);
 }
 
-/* ---- in children ------------------------------------------------------------------------ */
-
-static char output[64];
-
-/* What the child's guard wrote; the child must not have ended well. */
-static const char *
-run_child(void (*body)(struct fixture *f), enum inner_kind kind, int *status)
-{
-	static char text[8192];
-
-	snprintf(output, sizeof output, "guard-rows-%ld.txt", (long)getpid());
-	unlink(output);
-	fflush(NULL);
-	pid_t pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		const char *options[] = { "mode", "full", "output", output, "on_error", "report", NULL };
-		struct fixture f;
-		fixture_open(&f, kind, options);
-		f.ops->guard_listen(f.g, NULL, NULL);
-		body(&f);
-		_exit(0);
-	}
-	ck_assert_int_eq(waitpid(pid, status, 0), pid);
-	FILE *file = fopen(output, "r");
-	size_t n = file == NULL ? 0 : fread(text, 1, sizeof text - 1, file);
-	text[n] = '\0';
-	if (file != NULL)
-		fclose(file);
-	unlink(output);
-	return text;
-}
-
-/* The children end with all that they hold, which is no leak of the tests. */
-__attribute__((visibility("default"))) const char *__asan_default_options(void);
-const char *
-__asan_default_options(void)
-{
-	return "detect_leaks=0";
-}
-
-static volatile unsigned char sink;
-
-static void
-read_past(struct fixture *f)
-{
-	unsigned char *p = take(f, 4096, NULL);
-
-	sink = p[4096];
-}
-
-static void
-write_past(struct fixture *f)
-{
-	unsigned char *p = take(f, 8192, NULL);
-
-	p[8192] = 1;
-}
-
-static void
-write_before(struct fixture *f)
-{
-	unsigned char *p = take(f, 4096, NULL);
-
-	p[-1] = 1;
-}
-
-static void
-touch_freed(struct fixture *f)
-{
-	unsigned char *p = take(f, 4096, NULL);
-
-	give(f, p, 4096, NULL);
-	sink = p[17];
-}
-
-START_TEST(row_30_mapped_guard_faults_with_the_address_and_the_class)
-{
-	static const struct {
-		void (*body)(struct fixture *f);
-		const char *kind, *part;
-	} cases[] = {
-		{ read_past, "oob-access-after", "offset +4096 of block" },
-		{ write_past, "oob-access-after", "offset +8192 of block" },
-		{ write_before, "oob-access-before", "offset -1 of block" },
-		{ touch_freed, "access-after-free", "offset +17 of block" },
-	};
-	static const enum inner_kind kinds[] = { INNER_DIRECT, INNER_HOST };
-
-	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		for (unsigned k = 0; k < 2; k++) {
-			int status;
-			const char *text = run_child(cases[i].body, kinds[k], &status);
-			ck_assert_msg(status != 0, "case %u did not fault", i);
-			ck_assert_msg(strstr(text, cases[i].kind) && strstr(text, cases[i].part), "case %u: %s", i,
-				      text);
-		}
-	}
-}
-END_TEST
-
-static void
-leak_in_child(struct fixture *f)
-{
-	take(f, 100, NULL);
-	pid_t pid = fork();
-	if (pid == 0) {
-		/* All wrong, and none of it the child's guard's business: a use of what it does not
-		 * know, and a leak. */
-		ck_assert_int_eq(use(f, output, WRITE, NULL), SOMA_STATUS_OK);
-		give(f, take(f, 50, NULL), 50, NULL);
-		take(f, 50, NULL);
-		exit(0);
-	}
-	int status;
-	_exit(waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1);
-}
-
-static void
-leak_without_a_driver(struct fixture *f)
-{
-	take(f, 100, NULL);
-	atomic_store(&toy_gone, true);
-	exit(0);
-}
-
-static void
-close_without_a_driver(struct fixture *f)
-{
-	struct soma_backend_stream *stream = make_stream(f, 0);
-
-	take(f, 100, NULL);
-	give(f, take(f, 200, stream), 200, stream);
-	atomic_store(&toy_gone, true);
-	f->ops->close(f->g);
-}
-
-START_TEST(row_31_children_are_silent_and_leaks_are_printed_without_a_driver)
-{
-	int status;
-	const char *text = run_child(leak_in_child, INNER_DIRECT, &status);
-
-	ck_assert_int_eq(status, 0);
-	ck_assert_str_eq(text, "");
-	static void (*const bodies[])(struct fixture *f) = { leak_without_a_driver, close_without_a_driver };
-	for (unsigned i = 0; i < 2; i++) {
-		for (int kind = INNER_DIRECT; kind <= INNER_COPIES; kind++) {
-			text = run_child(bodies[i], (enum inner_kind)kind, &status);
-			ck_assert_msg(status == 0, "%x %s", status, text);
-			const char *first = strstr(text, "leak");
-			ck_assert_ptr_nonnull(first);
-			ck_assert_ptr_null(strstr(first + 1, "ERROR"));
-		}
-	}
-}
-END_TEST
-
 START_TEST(row_32_a_full_quarantine_gives_way)
 {
 	for (int kind = INNER_DIRECT; kind <= INNER_COPIES; kind++) {
@@ -554,6 +395,4 @@ UNIT_MAIN("guard rows", row_01_write_just_past_the_end, row_02_write_just_before
 	  row_20_legacy_stream_does_not_order_a_non_blocking_one, row_21_free_unordered, row_22_stream_races,
 	  row_23_exact_fit_is_clean, row_25_what_a_synchronisation_orders,
 	  row_26_legacy_and_blocking_streams_in_turn, row_27_ordered_write_then_reads,
-	  row_28_reuse_and_churn_are_clean, row_30_mapped_guard_faults_with_the_address_and_the_class,
-	  row_31_children_are_silent_and_leaks_are_printed_without_a_driver,
-	  row_32_a_full_quarantine_gives_way)
+	  row_28_reuse_and_churn_are_clean, row_32_a_full_quarantine_gives_way)

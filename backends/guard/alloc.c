@@ -146,15 +146,34 @@ publish(struct soma_backend *g, struct block *block, struct soma_backend_stream 
 	return free_address;
 }
 
+/* Memory and redzones for the record; on failure nothing is left of either. */
+static enum soma_status
+furnish(struct soma_backend *g, struct block *block, uint64_t alignment, struct soma_backend_stream *inner)
+{
+	enum soma_status status = SOMA_STATUS_OK;
+
+	if (g->mapped.on)
+		fault_prepare_thread();
+	if (!mapped_wants(g, block->size) || !mapped_alloc(g, block, alignment))
+		status = take_canaried(g, block, alignment, inner);
+	if (status != SOMA_STATUS_OK) {
+		give_record(g, block);
+		return status;
+	}
+	status = memory_dress(g, block, inner);
+	if (status != SOMA_STATUS_OK)
+		undo(g, block, inner);
+	return status;
+}
+
 enum soma_status
 guard_alloc(struct soma_backend *g, uint64_t size, uint64_t alignment, struct soma_backend_stream *stream,
 	    uint64_t *ptr)
 {
-	struct soma_backend_stream *inner = inner_stream(stream);
 	struct report report = { 0 };
 
 	if (guard_is_idle(g))
-		return g->ops->alloc(g->inner, size, alignment, inner, ptr);
+		return g->ops->alloc(g->inner, size, alignment, inner_stream(stream), ptr);
 	enum soma_status status = check_arguments(g, size, alignment);
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -162,19 +181,9 @@ guard_alloc(struct soma_backend *g, uint64_t size, uint64_t alignment, struct so
 	struct block *block = take_record(g, size);
 	if (block == NULL)
 		return guard_fail(g->host, SOMA_STATUS_OUT_OF_HOST_MEMORY, "guard: no memory for a record");
-	if (g->mapped.on)
-		fault_prepare_thread();
-	if (!mapped_wants(g, size) || !mapped_alloc(g, block, alignment))
-		status = take_canaried(g, block, alignment, inner);
-	if (status != SOMA_STATUS_OK) {
-		give_record(g, block);
+	status = furnish(g, block, alignment, inner_stream(stream));
+	if (status != SOMA_STATUS_OK)
 		return status;
-	}
-	status = memory_dress(g, block, inner);
-	if (status != SOMA_STATUS_OK) {
-		undo(g, block, inner);
-		return status;
-	}
 	uint64_t address = block->ptr;
 	if (!publish(g, block, stream, stack, &report)) {
 		report_emit(g, &report);

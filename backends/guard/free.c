@@ -171,10 +171,32 @@ free_idle(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_backe
 	return status;
 }
 
+/* Under the lock.  Retires the block, pinned, and says in which lane. */
+static uint32_t
+end_block(struct soma_backend *g, struct block *block, const struct clock_access *freed,
+	  struct strays *strays)
+{
+	find_strays(g, block, freed->lane, strays);
+	uint32_t home = lane_to_retire_in(g, freed->lane, strays);
+	block->freed = *freed;
+	if (home != freed->lane)
+		block->freed.tick = clocks_op(&g->clocks, home).tick;
+	block->pins++; /* until the order that is missing has been queued */
+	retire(g, block, home);
+	return home;
+}
+
+static void
+unpin(struct soma_backend *g, struct block *block)
+{
+	pthread_mutex_lock(&g->lock);
+	block->pins--;
+	pthread_mutex_unlock(&g->lock);
+}
+
 enum soma_status
 guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
 {
-	uint32_t lane = lane_of(stream);
 	struct report report = { 0 };
 	struct strays strays;
 
@@ -185,7 +207,7 @@ guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_back
 	uint32_t stack = STACKS_HERE(&g->stacks);
 	pthread_mutex_lock(&g->lock);
 	struct block *block = blocks_find(&g->blocks, ptr);
-	struct clock_access freed = clocks_op(&g->clocks, lane);
+	struct clock_access freed = clocks_op(&g->clocks, lane_of(stream));
 	freed.stack = stack;
 	freed.thread = guard_thread();
 	report.now = freed;
@@ -193,20 +215,11 @@ guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_back
 		pthread_mutex_unlock(&g->lock);
 		return refuse(g, &report);
 	}
-	block->freed = freed;
-	bool unordered = check_order(g, block, lane, &freed, &report);
-	find_strays(g, block, lane, &strays);
-	uint32_t home = lane_to_retire_in(g, lane, &strays);
-	if (home != lane)
-		block->freed.tick = clocks_op(&g->clocks, home).tick;
-	block->pins++; /* until the order that is missing has been queued */
-	retire(g, block, home);
+	bool unordered = check_order(g, block, freed.lane, &freed, &report);
+	uint32_t home = end_block(g, block, &freed, &strays);
 	pthread_mutex_unlock(&g->lock);
-
 	follow_strays(g, &strays, home, inner_stream(stream));
-	pthread_mutex_lock(&g->lock);
-	block->pins--;
-	pthread_mutex_unlock(&g->lock);
+	unpin(g, block);
 	if (unordered) {
 		report.warning = suspect_is_over(g, &report);
 		report_emit(g, &report);
