@@ -141,7 +141,8 @@ END_TEST
 START_TEST(legacy_and_blocking_streams_take_turns)
 {
 	setup();
-	uint32_t legacy = lane(CLOCK_LANE_LEGACY), x = lane(CLOCK_LANE_BLOCKING), y = lane(CLOCK_LANE_BLOCKING);
+	uint32_t legacy = lane(CLOCK_LANE_LEGACY), x = lane(CLOCK_LANE_BLOCKING),
+		 y = lane(CLOCK_LANE_BLOCKING);
 	struct clock_access on_x = op(x, 0);
 
 	op(y, 0);

@@ -105,8 +105,8 @@ START_TEST(row_30_mapped_guard_faults_with_the_address_and_the_class)
 			int status;
 			const char *text = run_child(cases[i].body, kinds[k], &status);
 			ck_assert_msg(status != 0, "case %u did not fault", i);
-			ck_assert_msg(strstr(text, cases[i].kind) && strstr(text, cases[i].part), "case %u: %s", i,
-				      text);
+			ck_assert_msg(strstr(text, cases[i].kind) && strstr(text, cases[i].part),
+				      "case %u: %s", i, text);
 		}
 	}
 }
@@ -155,7 +155,7 @@ START_TEST(row_31_children_are_silent_and_leaks_are_printed_without_a_driver)
 
 	ck_assert_int_eq(status, 0);
 	ck_assert_str_eq(text, "");
-	static void (*const bodies[])(struct fixture *f) = { leak_without_a_driver, close_without_a_driver };
+	static void (*const bodies[])(struct fixture * f) = { leak_without_a_driver, close_without_a_driver };
 	for (unsigned i = 0; i < 2; i++) {
 		for (int kind = INNER_DIRECT; kind <= INNER_COPIES; kind++) {
 			text = run_child(bodies[i], (enum inner_kind)kind, &status);

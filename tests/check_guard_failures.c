@@ -37,7 +37,8 @@ scenario(struct fixture *f)
 	f->ops->guard_scan(f->g, &damaged);
 	for (unsigned i = 0; i < 12; i++)
 		if (ptr[i] != 0)
-			ck_assert_int_eq(f->ops->free(f->g, ptr[i], 100 * i + 1, streams[i % 3]), SOMA_STATUS_OK);
+			ck_assert_int_eq(f->ops->free(f->g, ptr[i], 100 * i + 1, streams[i % 3]),
+					 SOMA_STATUS_OK);
 	f->ops->synchronize(f->g);
 	f->ops->guard_settle(f->g);
 	f->ops->guard_drain(f->g, 0);
@@ -245,7 +246,7 @@ read_file(const char *path, char *text, size_t size)
 
 START_TEST(reports_go_to_files)
 {
-	const char *options[] = { "on_error", "report", "output", "guard-output.txt", "json",
+	const char *options[] = { "on_error",          "report", "output", "guard-output.txt", "json",
 				  "guard-output.json", NULL };
 	char text[16384];
 	struct fixture f;

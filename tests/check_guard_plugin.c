@@ -32,8 +32,11 @@ START_TEST(guard_host_opens_and_reports)
 {
 	static const struct soma_backend_option options[] = { { "guard.on_error", "callback" },
 							      { "guard.quarantine_bytes", "1M" } };
-	struct soma__backend_config config = { .name = "guard:host", .search = SEARCH, .option_count = 2,
-					       .options = options, .released = on_released };
+	struct soma__backend_config config = { .name = "guard:host",
+					       .search = SEARCH,
+					       .option_count = 2,
+					       .options = options,
+					       .released = on_released };
 	struct soma__backend *backend;
 	uint64_t ptr;
 
@@ -57,8 +60,9 @@ END_TEST
 START_TEST(a_bad_value_is_refused_with_its_key)
 {
 	static const struct soma_backend_option options[] = { { "guard.race", "fast" } };
-	struct soma__backend_config config = { .name = "guard:host", .search = SEARCH, .option_count = 1,
-					       .options = options };
+	struct soma__backend_config config = {
+		.name = "guard:host", .search = SEARCH, .option_count = 1, .options = options
+	};
 	struct soma__backend *backend;
 
 	ck_assert_int_eq(soma__backend_open(&config, &backend), SOMA_STATUS_INVALID_VALUE);

@@ -57,7 +57,8 @@ put_order(struct program *program, unsigned from, unsigned to)
 	if (from == to || program->count + 2 > program->room)
 		return;
 	put(program, (struct op){ .kind = RECORD, .stream = from, .event = event });
-	put(program, (struct op){ .kind = WAIT, .stream = to, .event = event, .recorded = program->count - 1 });
+	put(program,
+	    (struct op){ .kind = WAIT, .stream = to, .event = event, .recorded = program->count - 1 });
 }
 
 static void
@@ -215,8 +216,8 @@ make_graph(const struct program *program, uint32_t without)
 		if (op->kind == WAIT)
 			before[STREAMS + 1] = op->recorded;
 		for (unsigned s = 0; s < STREAMS; s++)
-			if (s == op->stream || op->kind == SYNC_ALL ||
-			    (s == 0 && is_blocking(op->stream)) || (op->stream == 0 && is_blocking(s)))
+			if (s == op->stream || op->kind == SYNC_ALL || (s == 0 && is_blocking(op->stream)) ||
+			    (op->stream == 0 && is_blocking(s)))
 				before[s] = last[s];
 		if (op->kind == SYNC || op->kind == SYNC_ALL)
 			host = i;

@@ -31,13 +31,13 @@ run_case(void (*body)(struct fixture *f, struct streams s), const char *const *o
 	}
 }
 
-#define CASE_WITH(name, ...)                                                  \
-	static void name##_body(struct fixture *f, struct streams s);                       \
-	START_TEST(name)                                                      \
-	{                                                                     \
+#define CASE_WITH(name, ...)                                                                     \
+	static void name##_body(struct fixture *f, struct streams s);                            \
+	START_TEST(name)                                                                         \
+	{                                                                                        \
 		run_case(name##_body, (const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL }); \
-	}                                                                     \
-	END_TEST                                                              \
+	}                                                                                        \
+	END_TEST                                                                                 \
 	static void name##_body(struct fixture *f, __attribute__((unused)) struct streams s)
 #define CASE(name) CASE_WITH(name)
 
@@ -377,7 +377,8 @@ START_TEST(row_32_a_full_quarantine_gives_way)
 		ck_assert_uint_gt(stats.quarantined_blocks, 1);
 		unsigned char *all = take(&f, 900 << 10, stream);
 		uint64_t ptr;
-		ck_assert_int_eq(f.ops->alloc(f.g, 900 << 10, 0, stream, &ptr), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
+		ck_assert_int_eq(f.ops->alloc(f.g, 900 << 10, 0, stream, &ptr),
+				 SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
 		give(&f, all, 900 << 10, stream);
 		EXPECT(&f);
 		fixture_close(&f);
@@ -387,11 +388,12 @@ START_TEST(row_32_a_full_quarantine_gives_way)
 END_TEST
 
 UNIT_MAIN("guard rows", row_01_write_just_past_the_end, row_02_write_just_before_the_start,
-	  row_03_write_of_the_last_redzone_byte, row_04_two_damaged_blocks_are_two_reports, row_05_double_free,
-	  row_06_double_free_in_quarantine, row_07_double_free_of_a_tombstone, row_08_foreign_free,
-	  row_11_write_after_free, row_12_damage_is_reported_once_and_the_address_not_reused,
-	  row_13_use_after_free, row_14_leak_with_tag_and_stack, row_15_read_before_any_write,
-	  row_16_use_before_ready, row_18_use_after_a_synchronisation_of_another_stream,
+	  row_03_write_of_the_last_redzone_byte, row_04_two_damaged_blocks_are_two_reports,
+	  row_05_double_free, row_06_double_free_in_quarantine, row_07_double_free_of_a_tombstone,
+	  row_08_foreign_free, row_11_write_after_free,
+	  row_12_damage_is_reported_once_and_the_address_not_reused, row_13_use_after_free,
+	  row_14_leak_with_tag_and_stack, row_15_read_before_any_write, row_16_use_before_ready,
+	  row_18_use_after_a_synchronisation_of_another_stream,
 	  row_20_legacy_stream_does_not_order_a_non_blocking_one, row_21_free_unordered, row_22_stream_races,
 	  row_23_exact_fit_is_clean, row_25_what_a_synchronisation_orders,
 	  row_26_legacy_and_blocking_streams_in_turn, row_27_ordered_write_then_reads,

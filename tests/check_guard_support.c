@@ -120,7 +120,8 @@ close_inner(struct fixture *f)
 static enum soma_status
 table_parse_size(void *context, const char *text, uint64_t *bytes)
 {
-	struct soma_backend_error error = { .size = sizeof error, .status = SOMA_STATUS_INVALID_VALUE,
+	struct soma_backend_error error = { .size = sizeof error,
+					    .status = SOMA_STATUS_INVALID_VALUE,
 					    .text = "no size" };
 	char *end;
 
@@ -177,11 +178,13 @@ find_inner(enum inner_kind kind)
 static void
 open_inner(struct fixture *f)
 {
-	struct soma_backend_open how = { .size = sizeof how, .host = &f->inner_host,
+	struct soma_backend_open how = { .size = sizeof how,
+					 .host = &f->inner_host,
 					 .device = f->kind == INNER_COPIES };
 
 	f->inner_ops = find_inner(f->kind);
-	f->inner = (struct soma_backend_inner){ .size = sizeof f->inner, .name = "inner", .ops = f->inner_ops };
+	f->inner =
+		(struct soma_backend_inner){ .size = sizeof f->inner, .name = "inner", .ops = f->inner_ops };
 	ck_assert_int_eq(f->inner_ops->open(&how, &f->inner.self), SOMA_STATUS_OK);
 }
 
@@ -208,8 +211,13 @@ fixture_try(struct fixture *f, enum inner_kind kind, const char *const *options)
 {
 	struct soma_backend_option list[OPTIONS_MAX];
 	struct soma_backend_host host = {
-		.size = sizeof host, .context = f, .log = table_log, .fail = table_fail,
-		.alloc = table_alloc, .free = table_free, .parse_size = table_parse_size,
+		.size = sizeof host,
+		.context = f,
+		.log = table_log,
+		.fail = table_fail,
+		.alloc = table_alloc,
+		.free = table_free,
+		.parse_size = table_parse_size,
 	};
 
 	memset(f, 0, sizeof *f);
@@ -339,14 +347,14 @@ expect_reports(struct fixture *f, const char *const *kinds, const char *file, in
 	unsigned count = 0;
 
 	for (; kinds[count] != NULL; count++) {
-		ck_assert_msg(count < f->report_count, "%s:%d: inner %d: report %u is missing: %s", file, line,
-			      (int)f->kind, count, kinds[count]);
+		ck_assert_msg(count < f->report_count, "%s:%d: inner %d: report %u is missing: %s", file,
+			      line, (int)f->kind, count, kinds[count]);
 		ck_assert_msg(strcmp(kinds[count], f->reports[count].kind) == 0,
 			      "%s:%d: inner %d: report %u: %s was expected, got %s", file, line, (int)f->kind,
 			      count, kinds[count], f->reports[count].text);
 	}
-	ck_assert_msg(count == f->report_count, "%s:%d: inner %d: %u reports, %u were expected: %s", file, line,
-		      (int)f->kind, f->report_count, count,
+	ck_assert_msg(count == f->report_count, "%s:%d: inner %d: %u reports, %u were expected: %s", file,
+		      line, (int)f->kind, f->report_count, count,
 		      f->report_count > count ? f->reports[count].text : "");
 }
 
@@ -354,6 +362,6 @@ void
 expect_text(struct fixture *f, unsigned at, const char *part, const char *file, int line)
 {
 	ck_assert_msg(at < f->report_count, "%s:%d: inner %d: no report %u", file, line, (int)f->kind, at);
-	ck_assert_msg(strstr(f->reports[at].text, part) != NULL, "%s:%d: inner %d: \"%s\" is not in:\n%s", file,
-		      line, (int)f->kind, part, f->reports[at].text);
+	ck_assert_msg(strstr(f->reports[at].text, part) != NULL, "%s:%d: inner %d: \"%s\" is not in:\n%s",
+		      file, line, (int)f->kind, part, f->reports[at].text);
 }

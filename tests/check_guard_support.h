@@ -39,20 +39,21 @@ struct fixture {
 	struct seen reports[REPORTS_MAX];
 	_Atomic unsigned report_count;
 	_Atomic uint64_t released_count;
-	char error[512]; /* the last one recorded */
-	pthread_mutex_t mutex; /* protects records */
+	char error[512];        /* the last one recorded */
+	pthread_mutex_t mutex;  /* protects records */
 	struct record *records; /* the inner backend's */
 };
 
 /* Counters and failures, of the process. */
-extern _Atomic int64_t table_live;       /* bytes from the host table */
-extern _Atomic int64_t table_fail_in;    /* the allocation after so many fails; < 0: none */
-extern _Atomic int64_t toy_live;         /* blocks, streams, events of our backend */
-extern _Atomic int64_t toy_fail_in;      /* likewise, operations of our backend */
-extern _Atomic uint64_t toy_limit;       /* bytes; 0: none */
-extern _Atomic bool toy_gone;            /* no operation works any more */
+extern _Atomic int64_t table_live;    /* bytes from the host table */
+extern _Atomic int64_t table_fail_in; /* the allocation after so many fails; < 0: none */
+extern _Atomic int64_t toy_live;      /* blocks, streams, events of our backend */
+extern _Atomic int64_t toy_fail_in;   /* likewise, operations of our backend */
+extern _Atomic uint64_t toy_limit;    /* bytes; 0: none */
+extern _Atomic bool toy_gone;         /* no operation works any more */
 
-/* options: key, value, ..., NULL.  on_error=callback and race=strict unless given.  False: it did not open (see error). */
+/* options: key, value, ..., NULL.  on_error=callback and race=strict unless given.  False: it did not open
+ * (see error). */
 bool fixture_try(struct fixture *f, enum inner_kind kind, const char *const *options);
 void fixture_open(struct fixture *f, enum inner_kind kind, const char *const *options);
 /* Closes, and checks that nothing is left of the table's memory and of our backend. */

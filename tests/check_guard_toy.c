@@ -12,7 +12,7 @@
 
 #include "tests/check_guard_support.h"
 
-#define TOY_CAPABILITIES                                                                        \
+#define TOY_CAPABILITIES \
 	(SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_STREAMS | SOMA_BACKEND_FILLS)
 
 _Atomic int64_t toy_live, toy_fail_in = -1;
@@ -66,11 +66,11 @@ enter(struct soma_backend *toy)
 	return SOMA_STATUS_OK;
 }
 
-#define ENTER(toy)                                              \
-	do {                                                    \
-		enum soma_status entered = enter(toy);          \
-		if (entered != SOMA_STATUS_OK)                  \
-			return entered;                         \
+#define ENTER(toy)                                     \
+	do {                                           \
+		enum soma_status entered = enter(toy); \
+		if (entered != SOMA_STATUS_OK)         \
+			return entered;                \
 	} while (0)
 
 static struct soma_backend_stream *

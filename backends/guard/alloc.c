@@ -95,8 +95,8 @@ undo(struct soma_backend *g, struct block *block, struct soma_backend_stream *st
 	give_record(g, block);
 }
 
-/* Under the lock: makes room at the address.  A record there is a tombstone, or a block whose memory is on its way
- * back; or the inner backend gives out what is still in use, and then the answer is false. */
+/* Under the lock: makes room at the address.  A record there is a tombstone, or a block whose memory is on
+ * its way back; or the inner backend gives out what is still in use, and then the answer is false. */
 static bool
 shadow(struct soma_backend *g, const struct block *block, struct report *report)
 {
@@ -189,7 +189,8 @@ guard_alloc(struct soma_backend *g, uint64_t size, uint64_t alignment, struct so
 		report_emit(g, &report);
 		give_record(g, block);
 		return guard_fail(g->host, SOMA_STATUS_DRIVER,
-				  "guard: the inner backend gave out 0x%" PRIx64 ", which is in use", address);
+				  "guard: the inner backend gave out 0x%" PRIx64 ", which is in use",
+				  address);
 	}
 	*ptr = address;
 	return SOMA_STATUS_OK;

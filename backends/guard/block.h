@@ -38,14 +38,14 @@ struct block {
 	uint64_t generation;        /* the guard's own */
 	uint64_t given_generation;  /* the library's; 0: not told */
 	struct block *in_bucket;
-	struct block *next, *prev; /* in the list of its state */
+	struct block *next, *prev;   /* in the list of its state */
 	struct block *newer, *older; /* all records, in the order of their allocation */
 	struct uses uses;
 	struct clock_access freed;
-	uint64_t clean_seq; /* of the last scan that found nothing */
-	uint32_t pins;      /* who looks at it: it must not be settled or evicted */
-	uint32_t evictor;   /* EVICTING: the thread that gives it back */
-	bool orphaned;      /* not in the table any more; the evictor gives the record back */
+	uint64_t clean_seq;  /* of the last scan that found nothing */
+	uint32_t pins;       /* who looks at it: it must not be settled or evicted */
+	uint32_t evictor;    /* EVICTING: the thread that gives it back */
+	bool orphaned;       /* not in the table any more; the evictor gives the record back */
 	uint32_t fault_slot; /* mapped.h */
 	enum block_state state;
 	bool busy;     /* in no list: see above */

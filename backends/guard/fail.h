@@ -5,7 +5,7 @@
 
 #include <soma/backend.h>
 
-enum soma_status guard_fail(const struct soma_backend_host *host, enum soma_status status,
-			    const char *format, ...) __attribute__((format(printf, 3, 4)));
+enum soma_status guard_fail(const struct soma_backend_host *host, enum soma_status status, const char *format,
+			    ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "backends/guard/guard.h"
+#include "backends/guard/local.h"
 
 #define GUARDS_MAX 16u
 #define STACK_BYTES ((size_t)64 << 10)
@@ -27,9 +28,7 @@
 static _Atomic(struct soma_backend *) guards[GUARDS_MAX];
 static struct sigaction before;
 static pthread_once_t install_once = PTHREAD_ONCE_INIT;
-static pthread_key_t stack_key;
-static bool has_key, installed;
-static _Thread_local bool prepared;
+static bool installed;
 
 /* ---- one line at a time, without the C library's help -------------------------------- */
 
@@ -219,8 +218,8 @@ on_fault(int number, siginfo_t *info, void *context)
 
 /* ---- setting up -------------------------------------------------------------------------- */
 
-static void
-drop_stack(void *stack)
+void
+fault_drop_stack(void *stack)
 {
 	stack_t none = { .ss_flags = SS_DISABLE };
 
@@ -233,7 +232,6 @@ install(void)
 {
 	struct sigaction action = { .sa_flags = SA_SIGINFO | SA_ONSTACK };
 
-	has_key = pthread_key_create(&stack_key, drop_stack) == 0;
 	action.sa_sigaction = on_fault;
 	sigemptyset(&action.sa_mask);
 	installed = sigaction(SIGSEGV, &action, &before) == 0;
@@ -242,12 +240,13 @@ install(void)
 void
 fault_prepare_thread(void)
 {
+	struct local *local = local_get();
 	stack_t now, own;
 
-	if (prepared)
+	if (local == NULL || local->prepared)
 		return;
-	prepared = true;
-	if (!has_key || sigaltstack(NULL, &now) != 0 || !(now.ss_flags & SS_DISABLE))
+	local->prepared = true;
+	if (sigaltstack(NULL, &now) != 0 || !(now.ss_flags & SS_DISABLE))
 		return;
 	void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (stack == MAP_FAILED)
@@ -255,8 +254,8 @@ fault_prepare_thread(void)
 	own = (stack_t){ .ss_sp = stack, .ss_size = STACK_BYTES };
 	if (sigaltstack(&own, NULL) != 0)
 		munmap(stack, STACK_BYTES);
-	else if (pthread_setspecific(stack_key, stack) != 0)
-		drop_stack(stack);
+	else
+		local->fault_stack = stack;
 }
 
 bool

@@ -59,10 +59,10 @@ struct soma_backend {
 	struct soma_backend_info info; /* the inner one's, at open */
 	struct guard_options options;
 	int device;
-	bool direct;  /* memory is reached by pointer */
-	bool streams; /* the inner one has them */
-	bool off;     /* mode=off */
-	_Atomic bool disabled; /* a forked child's */
+	bool direct;                    /* memory is reached by pointer */
+	bool streams;                   /* the inner one has them */
+	bool off;                       /* mode=off */
+	_Atomic bool disabled;          /* a forked child's */
 	struct soma_backend *next_open; /* fork.h */
 
 	pthread_mutex_t lock;

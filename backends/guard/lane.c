@@ -146,8 +146,8 @@ ask_marker(struct soma_backend *g, struct lane *lane, uint64_t tick)
 	if (lane->marker_tick == 0 && lane->stream != NULL &&
 	    g->ops->event_record(g->inner, lane->marker, lane->stream->inner) == SOMA_STATUS_OK)
 		lane->marker_tick = tick;
-	if (lane->marker_tick == 0 ||
-	    g->ops->event_query(g->inner, lane->marker, &done) != SOMA_STATUS_OK || !done)
+	if (lane->marker_tick == 0 || g->ops->event_query(g->inner, lane->marker, &done) != SOMA_STATUS_OK ||
+	    !done)
 		return;
 	pthread_mutex_lock(&g->lock);
 	lane->done_tick = lane->marker_tick;

@@ -23,14 +23,14 @@
 
 struct block;
 
-#define FAULT_SLOTS 1024u  /* a chunk */
+#define FAULT_SLOTS 1024u /* a chunk */
 #define FAULT_CHUNKS 1024u
 #define FAULT_NO_SLOT UINT32_MAX
 
 /* What the signal handler knows of a block. */
 struct fault_slot {
 	_Atomic uint64_t range, range_size; /* range 0: vacant */
-	_Atomic uint64_t ptr; /* vacant: the number of the next vacant slot */
+	_Atomic uint64_t ptr;               /* vacant: the number of the next vacant slot */
 	_Atomic uint64_t size, generation;
 	_Atomic uint32_t alloc_stack, free_stack;
 	_Atomic bool freed;
@@ -39,7 +39,7 @@ struct fault_slot {
 struct mapped {
 	bool on;
 	uint64_t page;
-	_Atomic uint64_t turn; /* right, left; and the choice of blocks */
+	_Atomic uint64_t turn;  /* right, left; and the choice of blocks */
 	_Atomic uint64_t bytes; /* resident */
 	_Atomic(struct fault_slot *) chunks[FAULT_CHUNKS];
 	_Atomic uint32_t slot_count; /* ever used; written under the guard's lock */

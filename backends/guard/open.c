@@ -14,9 +14,9 @@
 
 /* The inner backend's groups that the guard hands on.  Sharing needs whole allocations of the inner one,
  * and captured memory is the graph's: neither is guarded. */
-#define HANDED_ON                                                                                         \
-	(SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_HOST_ACCESSIBLE |         \
-	 SOMA_BACKEND_LOST | SOMA_BACKEND_STREAMS | SOMA_BACKEND_FILLS | SOMA_BACKEND_SCANS |             \
+#define HANDED_ON                                                                                 \
+	(SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_HOST_ACCESSIBLE | \
+	 SOMA_BACKEND_LOST | SOMA_BACKEND_STREAMS | SOMA_BACKEND_FILLS | SOMA_BACKEND_SCANS |     \
 	 SOMA_BACKEND_SPANS | SOMA_BACKEND_POOL | SOMA_BACKEND_PEERS | SOMA_BACKEND_STEPS)
 
 enum soma_status
@@ -25,7 +25,8 @@ guard_query(struct soma_backend *g, struct soma_backend_info *info)
 	enum soma_status status = g->ops->query(g->inner, info);
 
 	if (status == SOMA_STATUS_OK && SOMA_BACKEND_HAS(info, capabilities)) {
-		info->capabilities = (info->capabilities & HANDED_ON) | SOMA_BACKEND_USES | SOMA_BACKEND_GUARD;
+		info->capabilities =
+			(info->capabilities & HANDED_ON) | SOMA_BACKEND_USES | SOMA_BACKEND_GUARD;
 		if (!g->off)
 			info->capabilities |= SOMA_BACKEND_KEEPS_FREED;
 	}
@@ -39,11 +40,13 @@ check_inner(struct soma_backend *g)
 
 	if (have & SOMA_BACKEND_KEEPS_FREED)
 		return guard_fail(g->host, SOMA_STATUS_NOT_SUPPORTED,
-				  "guard: the backend inside keeps freed memory itself; one that does not was expected");
+				  "guard: the backend inside keeps freed memory itself; one that does not "
+				  "was expected");
 	if (!g->direct && !(have & SOMA_BACKEND_FILLS))
-		return guard_fail(g->host, SOMA_STATUS_NOT_SUPPORTED,
-				  "guard: the backend inside has neither memory that the host reaches nor fills "
-				  "and copies");
+		return guard_fail(
+			g->host, SOMA_STATUS_NOT_SUPPORTED,
+			"guard: the backend inside has neither memory that the host reaches nor fills "
+			"and copies");
 	return SOMA_STATUS_OK;
 }
 
@@ -57,7 +60,8 @@ init_locks(struct soma_backend *g)
 static enum soma_status
 init_records(struct soma_backend *g)
 {
-	if (clocks_init(&g->clocks, g->host) && lane_prepare(g, CLOCKS_HOST) && blocks_init(&g->blocks, g->host) &&
+	if (clocks_init(&g->clocks, g->host) && lane_prepare(g, CLOCKS_HOST) &&
+	    blocks_init(&g->blocks, g->host) &&
 	    stacks_init(&g->stacks, g->host, (uint32_t)g->options.backtrace))
 		return SOMA_STATUS_OK;
 	return guard_fail(g->host, SOMA_STATUS_OUT_OF_HOST_MEMORY, "guard: no memory for records");
@@ -240,7 +244,8 @@ tell_suppressed(struct soma_backend *g)
 
 	if (count == 0)
 		return;
-	snprintf(text, sizeof text, "guard: %" PRIu64 " reports beyond report_limit were only counted", count);
+	snprintf(text, sizeof text, "guard: %" PRIu64 " reports beyond report_limit were only counted",
+		 count);
 	g->host->log(g->host->context, SOMA_BACKEND_LOG_WARNING, text);
 }
 

@@ -30,32 +30,35 @@ static const char *const on_errors[] = { "report", "abort", "callback", NULL };
 #define FIELD(f) offsetof(struct guard_options, f)
 
 /* X(key, default, kind, field, max, choices, doc) */
-#define OPTIONS(X)                                                                                         \
-	X("mode", "canary", CHOICE, mode, 0, modes, "off, canary, or full (each block in its own mapping too)") \
-	X("redzone_left", "256", SIZE, redzone_left, REDZONE_LIMIT, NULL, "canary bytes before a block, at least")  \
-	X("redzone_right_max", "4K", SIZE, redzone_right_max, REDZONE_LIMIT, NULL,                         \
-	  "canary bytes behind a block: a 16th of it, from 256 to this")                                   \
-	X("poison_alloc", "1", BOOL, poison_alloc, 0, NULL, "fill new blocks with NaNs")                   \
-	X("poison_free", "1", BOOL, poison_free, 0, NULL, "fill freed blocks, to find late writes")        \
-	X("quarantine_bytes", "auto", SIZE, quarantine_bytes, UINT64_MAX - 1, NULL,                        \
-	  "freed memory kept back; auto: 64M for host memory, else a 16th of the device, at most 256M")    \
+#define OPTIONS(X)                                                                                           \
+	X("mode", "canary", CHOICE, mode, 0, modes,                                                          \
+	  "off, canary, or full (each block in its own mapping too)")                                        \
+	X("redzone_left", "256", SIZE, redzone_left, REDZONE_LIMIT, NULL,                                    \
+	  "canary bytes before a block, at least")                                                           \
+	X("redzone_right_max", "4K", SIZE, redzone_right_max, REDZONE_LIMIT, NULL,                           \
+	  "canary bytes behind a block: a 16th of it, from 256 to this")                                     \
+	X("poison_alloc", "1", BOOL, poison_alloc, 0, NULL, "fill new blocks with NaNs")                     \
+	X("poison_free", "1", BOOL, poison_free, 0, NULL, "fill freed blocks, to find late writes")          \
+	X("quarantine_bytes", "auto", SIZE, quarantine_bytes, UINT64_MAX - 1, NULL,                          \
+	  "freed memory kept back; auto: 64M for host memory, else a 16th of the device, at most 256M")      \
 	X("quarantine_blocks", "4096", COUNT, quarantine_blocks, UINT32_MAX, NULL, "freed blocks kept back") \
-	X("quarantine_max_block", "auto", SIZE, quarantine_max_block, UINT64_MAX - 1, NULL,                \
-	  "larger blocks are not kept back; auto: a quarter of quarantine_bytes")                          \
-	X("tombstones", "65536", COUNT, tombstones, (uint64_t)1 << 24, NULL,                               \
-	  "blocks remembered after that, to name a late double free")                                      \
-	X("vmm_sample", "auto", RATIO, vmm_sample, UINT32_MAX, NULL,                                       \
-	  "mode=full: blocks below 2M in an own mapping; auto: all of host memory, else 1/1000")           \
-	X("vmm_bytes", "auto", SIZE, vmm_bytes, UINT64_MAX - 1, NULL,                                      \
-	  "mode=full: memory in own mappings at most, 0: unlimited; auto: 0 for host memory, else 256M")   \
-	X("vmm_seed", "1", COUNT, vmm_seed, UINT64_MAX - 1, NULL, "mode=full: of the choice of blocks")    \
-	X("race", "auto", CHOICE, race, 0, races,                                                          \
-	  "strict, off, or confirm (a warning where the earlier work had ended); auto: strict for host memory") \
-	X("backtrace", "16", COUNT, backtrace, BACKTRACE_LIMIT, NULL, "frames of a stack; 0: none")        \
-	X("on_error", "abort", CHOICE, on_error, 0, on_errors,                                             \
-	  "report, abort (after the report; leaks and warnings do not), or callback")                      \
-	X("report_limit", "100", COUNT, report_limit, UINT32_MAX, NULL, "later reports are only counted")  \
-	X("output", "", PATH, output, 0, NULL, "file to append reports to; empty: standard error")         \
+	X("quarantine_max_block", "auto", SIZE, quarantine_max_block, UINT64_MAX - 1, NULL,                  \
+	  "larger blocks are not kept back; auto: a quarter of quarantine_bytes")                            \
+	X("tombstones", "65536", COUNT, tombstones, (uint64_t)1 << 24, NULL,                                 \
+	  "blocks remembered after that, to name a late double free")                                        \
+	X("vmm_sample", "auto", RATIO, vmm_sample, UINT32_MAX, NULL,                                         \
+	  "mode=full: blocks below 2M in an own mapping; auto: all of host memory, else 1/1000")             \
+	X("vmm_bytes", "auto", SIZE, vmm_bytes, UINT64_MAX - 1, NULL,                                        \
+	  "mode=full: memory in own mappings at most, 0: unlimited; auto: 0 for host memory, else 256M")     \
+	X("vmm_seed", "1", COUNT, vmm_seed, UINT64_MAX - 1, NULL, "mode=full: of the choice of blocks")      \
+	X("race", "auto", CHOICE, race, 0, races,                                                            \
+	  "strict, off, or confirm (a warning where the earlier work had ended); auto: strict for host "     \
+	  "memory")                                                                                          \
+	X("backtrace", "16", COUNT, backtrace, BACKTRACE_LIMIT, NULL, "frames of a stack; 0: none")          \
+	X("on_error", "abort", CHOICE, on_error, 0, on_errors,                                               \
+	  "report, abort (after the report; leaks and warnings do not), or callback")                        \
+	X("report_limit", "100", COUNT, report_limit, UINT32_MAX, NULL, "later reports are only counted")    \
+	X("output", "", PATH, output, 0, NULL, "file to append reports to; empty: standard error")           \
 	X("json", "", PATH, json, 0, NULL, "file to append reports to as JSON, one a line; empty: none")
 
 const struct soma_backend_option_info guard_option_table[] = {
@@ -94,8 +97,8 @@ read_decimal(const char *text, uint64_t max, uint64_t *value)
 }
 
 static enum soma_status
-read_choice(const struct soma_backend_host *host, const char *key, const struct rule *rule,
-	    const char *value, unsigned *field)
+read_choice(const struct soma_backend_host *host, const char *key, const struct rule *rule, const char *value,
+	    unsigned *field)
 {
 	char expected[128] = "one of";
 	size_t used = strlen(expected);
@@ -279,7 +282,9 @@ guard_options_resolve(struct guard_options *options, bool host_memory, uint64_t 
 	uint64_t most = (uint64_t)256 << 20;
 
 	if (options->quarantine_bytes == GUARD_AUTO)
-		options->quarantine_bytes = host_memory ? (uint64_t)64 << 20 : total / 16 < most ? total / 16 : most;
+		options->quarantine_bytes = host_memory         ? (uint64_t)64 << 20
+					    : total / 16 < most ? total / 16
+								: most;
 	if (options->quarantine_max_block == GUARD_AUTO)
 		options->quarantine_max_block = options->quarantine_bytes / 4;
 	if (options->vmm_sample == GUARD_AUTO)

@@ -116,8 +116,7 @@ write_all(int fd, const struct text *text)
 }
 
 static void
-deliver(struct soma_backend *g, const struct report *report, const struct text *text,
-	const struct text *json)
+deliver(struct soma_backend *g, const struct report *report, const struct text *text, const struct text *json)
 {
 	struct reporter *r = &g->reporter;
 
@@ -133,8 +132,11 @@ deliver(struct soma_backend *g, const struct report *report, const struct text *
 		write_all(r->json, json);
 		write_all(r->json, &end);
 	}
-	struct soma_backend_guard_report told = { .size = sizeof told, .kind = report_kind_text(report->kind),
-						  .ptr = report->ptr, .text = text->at, .json = json->at };
+	struct soma_backend_guard_report told = { .size = sizeof told,
+						  .kind = report_kind_text(report->kind),
+						  .ptr = report->ptr,
+						  .text = text->at,
+						  .json = json->at };
 	if (listener != NULL)
 		listener(context, &told);
 }
@@ -173,8 +175,8 @@ open_file(struct soma_backend *g, const char *key, const char *path, int *fd)
 	int made = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
 
 	if (made < 0)
-		return guard_fail(g->host, SOMA_STATUS_IO, "guard.%s: \"%.256s\" cannot be opened: %s", key, path,
-				  strerror(errno));
+		return guard_fail(g->host, SOMA_STATUS_IO, "guard.%s: \"%.256s\" cannot be opened: %s", key,
+				  path, strerror(errno));
 	*fd = made;
 	return SOMA_STATUS_OK;
 }

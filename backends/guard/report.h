@@ -18,20 +18,20 @@
 #include "backends/guard/uses.h"
 
 /* X(name, text) */
-#define REPORT_KINDS(X)                               \
-	X(OOB_AFTER, "oob-write-after")               \
-	X(OOB_BEFORE, "oob-write-before")             \
-	X(WRITE_AFTER_FREE, "write-after-free")       \
-	X(DOUBLE_FREE, "double-free")                 \
-	X(FOREIGN_FREE, "foreign-free")               \
-	X(WRONG_SIZE, "wrong-size-free")              \
-	X(USE_AFTER_FREE, "use-after-free")           \
-	X(FOREIGN_USE, "foreign-use")                 \
-	X(UNINITIALISED_READ, "uninitialised-read")   \
-	X(USE_BEFORE_READY, "use-before-ready")       \
-	X(FREE_UNORDERED, "free-unordered")           \
-	X(STREAM_RACE, "stream-race")                 \
-	X(LEAK, "leak")                               \
+#define REPORT_KINDS(X)                             \
+	X(OOB_AFTER, "oob-write-after")             \
+	X(OOB_BEFORE, "oob-write-before")           \
+	X(WRITE_AFTER_FREE, "write-after-free")     \
+	X(DOUBLE_FREE, "double-free")               \
+	X(FOREIGN_FREE, "foreign-free")             \
+	X(WRONG_SIZE, "wrong-size-free")            \
+	X(USE_AFTER_FREE, "use-after-free")         \
+	X(FOREIGN_USE, "foreign-use")               \
+	X(UNINITIALISED_READ, "uninitialised-read") \
+	X(USE_BEFORE_READY, "use-before-ready")     \
+	X(FREE_UNORDERED, "free-unordered")         \
+	X(STREAM_RACE, "stream-race")               \
+	X(LEAK, "leak")                             \
 	X(OVERLAP, "overlapping-block")
 
 enum report_kind {
@@ -61,7 +61,7 @@ struct report {
 	struct clock_access now;           /* the access or free that was wrong; seq 0: none */
 	struct clock_access first;         /* the earlier one that it is not ordered after; tick 0: none */
 	bool first_is_alloc;
-	uint64_t seq; /* of the guard, when it was found */
+	uint64_t seq;        /* of the guard, when it was found */
 	uint64_t given_size; /* WRONG_SIZE */
 	const char *found_by;
 };

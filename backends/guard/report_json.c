@@ -56,8 +56,9 @@ add_block(struct soma_backend *g, const struct report_block *block, const char *
 {
 	if (block->ptr == 0)
 		return;
-	text_add(text, ",\"%s\":{\"ptr\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"generation\":%" PRIu64
-		       ",\"device\":%d,",
+	text_add(text,
+		 ",\"%s\":{\"ptr\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"generation\":%" PRIu64
+		 ",\"device\":%d,",
 		 name, block->ptr, block->size, block->generation, g->device);
 	add_string(text, "tag", block->tag);
 	text_add(text, ",\"state\":\"%s\"}", report_state_text(block->state));
@@ -72,7 +73,8 @@ add_damage(const struct report *report, struct text *text)
 		return;
 	text_add(text,
 		 ",\"damage\":{\"first\":%" PRId64 ",\"last\":%" PRId64 ",\"count\":%" PRIu64
-		 ",\"expected\":%u,\"got\":%u,\"after_seq\":%" PRIu64 ",\"dump_at\":\"0x%" PRIx64 "\",\"dump\":\"",
+		 ",\"expected\":%u,\"got\":%u,\"after_seq\":%" PRIu64 ",\"dump_at\":\"0x%" PRIx64
+		 "\",\"dump\":\"",
 		 (int64_t)(damage->first - report->block.ptr), (int64_t)(damage->last - report->block.ptr),
 		 damage->count, damage->expected, damage->got, report->block.clean_seq, damage->dump_at);
 	for (uint32_t i = 0; i < damage->dump_bytes; i++)
@@ -85,8 +87,9 @@ report_json(struct soma_backend *g, const struct report *report, struct text *te
 {
 	struct symbols *symbols = symbols_open();
 
-	text_add(text, "{\"guard\":\"soma\",\"severity\":\"%s\",\"kind\":\"%s\",\"ptr\":\"0x%" PRIx64
-		       "\",\"seq\":%" PRIu64 ",",
+	text_add(text,
+		 "{\"guard\":\"soma\",\"severity\":\"%s\",\"kind\":\"%s\",\"ptr\":\"0x%" PRIx64
+		 "\",\"seq\":%" PRIu64 ",",
 		 report->warning ? "warning" : "error", report_kind_text(report->kind), report->ptr,
 		 report->seq);
 	add_string(text, "found_by", report->found_by);

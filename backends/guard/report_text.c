@@ -121,8 +121,9 @@ static void
 add_neighbours(const struct report *report, struct text *text)
 {
 	if (report->around.ptr != 0)
-		text_add(text, " it is at offset %+" PRId64 " of block 0x%" PRIx64 " size %" PRIu64 " gen %" PRIu64
-			       " state %s\n",
+		text_add(text,
+			 " it is at offset %+" PRId64 " of block 0x%" PRIx64 " size %" PRIu64 " gen %" PRIu64
+			 " state %s\n",
 			 (int64_t)(report->ptr - report->around.ptr), report->around.ptr, report->around.size,
 			 report->around.generation, report_state_text(report->around.state));
 	if (report->before.ptr == 0 && report->after.ptr == 0)

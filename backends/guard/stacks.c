@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unwind.h>
 
+#include "backends/guard/local.h"
+
 #define STACKS_MAX 8192u
 #define INDEX_SLOTS (2 * STACKS_MAX)
 #define CHUNK_BYTES ((size_t)64 << 10)
-#define MEMORIES 16u
-#define MEMORY_FRAMES 24u
 
 struct stack_chunk {
 	struct stack_chunk *next;
@@ -26,15 +26,6 @@ struct walk {
 	void **place[STACK_FRAMES_MAX];
 };
 
-struct memory {
-	uint64_t serial;
-	void *frame;
-	uint32_t id, count;
-	void *pc[MEMORY_FRAMES];
-	void **place[MEMORY_FRAMES];
-};
-
-static _Thread_local struct memory memories[MEMORIES];
 static _Atomic uint64_t next_serial = 1;
 
 bool
@@ -183,11 +174,12 @@ remembers(const struct memory *memory, const struct stacks *stacks, void *frame)
 static void
 remember(struct memory *memory, const struct stacks *stacks, const struct walk *walk, uint32_t id)
 {
-	if (!walk->placed || id == STACK_NONE || walk->count == 0 || walk->count > MEMORY_FRAMES ||
+	if (!walk->placed || id == STACK_NONE || walk->count == 0 || walk->count > LOCAL_FRAMES ||
 	    (char *)walk->place[0] != walk->frame + sizeof(void *))
 		return;
-	*memory = (struct memory){ .serial = stacks->serial, .frame = walk->frame, .id = id,
-				   .count = walk->count };
+	*memory = (struct memory){
+		.serial = stacks->serial, .frame = walk->frame, .id = id, .count = walk->count
+	};
 	memcpy(memory->pc, walk->pc, walk->count * sizeof(void *));
 	memcpy(memory->place, walk->place, walk->count * sizeof(void **));
 }
@@ -199,8 +191,9 @@ stacks_capture(struct stacks *stacks, void *frame)
 		return STACK_NONE;
 	void *caller = ((void **)frame)[1];
 	uint64_t key = ((uint64_t)(uintptr_t)frame >> 4) ^ (uint64_t)(uintptr_t)caller;
-	struct memory *memory = &memories[(key ^ (key >> 7)) % MEMORIES];
-	if (PLACE_BELOW_SP && remembers(memory, stacks, frame))
+	struct local *local = PLACE_BELOW_SP ? local_get() : NULL;
+	struct memory *memory = local == NULL ? NULL : &local->memories[(key ^ (key >> 7)) % LOCAL_MEMORIES];
+	if (memory != NULL && remembers(memory, stacks, frame))
 		return memory->id;
 
 	struct walk walk = { .frame = frame, .most = stacks->depth, .placed = true };
@@ -208,7 +201,8 @@ stacks_capture(struct stacks *stacks, void *frame)
 	if (walk.count == 0)
 		return STACK_NONE;
 	uint32_t id = intern(stacks, &walk);
-	remember(memory, stacks, &walk, id);
+	if (memory != NULL)
+		remember(memory, stacks, &walk, id);
 	return id;
 }
 

@@ -5,24 +5,12 @@
  * synchronisation covers is what was queued when it began.
  */
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "backends/guard/guard.h"
 #include "backends/guard/stream.h"
 
 #define SNAPSHOT_WITHIN 64u
 #define GONE_LANES_MAX 64u
-
-uint32_t
-guard_thread(void)
-{
-	static _Thread_local uint32_t id;
-
-	if (id == 0)
-		id = (uint32_t)syscall(SYS_gettid);
-	return id;
-}
 
 static enum soma_status
 no_memory(struct soma_backend *g)
@@ -177,8 +165,7 @@ stream_destroy(struct soma_backend *g, struct soma_backend_stream *stream)
 }
 
 enum soma_status
-stream_info(struct soma_backend *g, struct soma_backend_stream *stream,
-	    struct soma_backend_stream_info *info)
+stream_info(struct soma_backend *g, struct soma_backend_stream *stream, struct soma_backend_stream_info *info)
 {
 	return g->ops->stream_info(g->inner, stream->inner, info);
 }

@@ -32,7 +32,8 @@ name_plain(void *pc, char *text, size_t size)
 	unsigned long offset = (unsigned long)((char *)pc - (char *)info.dli_fbase);
 	if (info.dli_sname != NULL)
 		snprintf(text, size, "%s+0x%lx (%s+0x%lx)", info.dli_sname,
-			 (unsigned long)((char *)pc - (char *)info.dli_saddr), base_name(info.dli_fname), offset);
+			 (unsigned long)((char *)pc - (char *)info.dli_saddr), base_name(info.dli_fname),
+			 offset);
 	else
 		snprintf(text, size, "%p (%s+0x%lx)", pc, base_name(info.dli_fname), offset);
 }
@@ -63,8 +64,8 @@ look_at_process(void)
 {
 	Dwfl *dwfl = dwfl_begin(&callbacks);
 
-	if (dwfl != NULL && (dwfl_linux_proc_report(dwfl, getpid()) != 0 ||
-			     dwfl_report_end(dwfl, NULL, NULL) != 0)) {
+	if (dwfl != NULL &&
+	    (dwfl_linux_proc_report(dwfl, getpid()) != 0 || dwfl_report_end(dwfl, NULL, NULL) != 0)) {
 		dwfl_end(dwfl);
 		dwfl = NULL;
 	}

@@ -25,7 +25,7 @@ enum use_fault {
 
 struct uses {
 	struct clock_access alloc;
-	struct clock_access write; /* tick 0: none */
+	struct clock_access write;  /* tick 0: none */
 	struct clock_access *reads; /* NULL: `one` */
 	struct clock_access one;
 	uint32_t read_count, read_room;
