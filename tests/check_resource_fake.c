@@ -6,17 +6,8 @@
 #include <string.h>
 
 #include "lib/resource/terminal.h"
+#include "tests/check_resource_sanitizer.h"
 #include "tests/unit.h"
-
-/* jemalloc is built without the thread sanitizer, which then sees its locks by half. */
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
-
-const char *
-__tsan_default_suppressions(void)
-{
-	return "mutex:malloc_mutex_\nmutex:soma_jei_\ndeadlock:soma_jei_\n"
-	       "race:decay_\nrace:arena_decay\nrace:soma_jei_\n";
-}
 
 /* Counts a call; what it is to return. */
 static enum soma_status

@@ -8,6 +8,7 @@
 
 #include "lib/resource/open.h"
 #include "lib/resource/terminal.h"
+#include "tests/check_resource_sanitizer.h"
 #include "tests/unit.h"
 
 static struct soma_resource *

@@ -267,8 +267,9 @@ START_TEST(mistake_06_a_commit_tracks_all_blocks_that_it_can)
 	ck_assert_int_eq(uses[0].status, SOMA_STATUS_OK);
 	ck_assert_int_eq(uses[1].status, SOMA_STATUS_USE_AFTER_FREE);
 	ck_assert_int_eq(uses[2].status, SOMA_STATUS_OK);
-	deallocate(resource, &blocks[0]);
+	/* The last one first: another free's wait would order it, too. */
 	deallocate(resource, &blocks[2]);
+	deallocate(resource, &blocks[0]);
 	ck_assert_uint_ge(fake_block(fake, blocks[0].ptr)->free_clock[fake_stream(resource, b)->index], end);
 	ck_assert_uint_ge(fake_block(fake, blocks[2].ptr)->free_clock[fake_stream(resource, b)->index], end);
 	soma_resource_release(resource);

@@ -81,9 +81,14 @@ soma__event_record(struct soma__events *events, struct soma_backend_stream *stre
 		return status;
 	}
 	atomic_store_explicit(&event->references, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&events->in_use, 1, memory_order_relaxed);
 	*out = event;
 	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma__event_renew(struct soma__events *events, struct soma_backend_stream *stream, struct soma__event *event)
+{
+	return events->ops->event_record(events->self, event->handle, stream);
 }
 
 void
@@ -91,7 +96,6 @@ soma__event_drop(struct soma__events *events, struct soma__event *event)
 {
 	if (event == NULL || atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) != 1)
 		return;
-	atomic_fetch_sub_explicit(&events->in_use, 1, memory_order_relaxed);
 	put_pooled(events, event);
 }
 

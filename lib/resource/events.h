@@ -29,7 +29,6 @@ struct soma__events {
 	pthread_mutex_t mutex;
 	struct soma__event *pool; /* mutex */
 	_Atomic uint64_t created; /* events that exist */
-	_Atomic uint64_t in_use;
 };
 
 void soma__events_init(struct soma__events *events, const struct soma_backend_inner *backend,
@@ -40,6 +39,10 @@ void soma__events_fini(struct soma__events *events);
 /* A new event at the stream's present end, with one reference. */
 enum soma_status soma__event_record(struct soma__events *events, struct soma_backend_stream *stream,
 				    struct soma__event **event);
+
+/* The same with an event that the caller alone has a reference to; it stays the caller's on failure, too. */
+enum soma_status soma__event_renew(struct soma__events *events, struct soma_backend_stream *stream,
+				   struct soma__event *event);
 
 static inline struct soma__event *
 soma__event_share(struct soma__event *event)

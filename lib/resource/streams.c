@@ -11,6 +11,9 @@
 
 #include "lib/base/error.h"
 
+/* Events that a stream keeps. */
+#define SPARES_MAX 128
+
 /* ---- slots ------------------------------------------------------------------------- */
 
 /* A new slot, not visible yet. */
@@ -191,6 +194,16 @@ soma__streams_init(struct soma__streams *streams, struct soma__events *events, s
 	return SOMA_STATUS_OK;
 }
 
+static struct soma__event *
+take_spare(struct soma__stream *stream)
+{
+	struct soma__event *event = stream->spare;
+
+	stream->spare = event->next;
+	stream->spare_count--;
+	return event;
+}
+
 void
 soma__streams_fini(struct soma__streams *streams)
 {
@@ -203,6 +216,8 @@ soma__streams_fini(struct soma__streams *streams)
 		soma__event_drop(streams->events, stream->final);
 		for (struct soma__record *r = stream->head; r != NULL; r = r->queued)
 			soma__event_drop(streams->events, r->passed);
+		while (stream->spare != NULL)
+			soma__event_drop(streams->events, take_spare(stream));
 		pthread_mutex_destroy(&stream->mutex);
 	}
 	pthread_mutex_destroy(&streams->mutex);
@@ -236,23 +251,66 @@ soma__stream_now(struct soma__streams *streams, uint64_t id, struct soma__event 
 
 /* ---- pending frees -------------------------------------------------------------------------- */
 
+/* Under the mutex, which then saves the pool's: an event behind the free.  NULL: there is none to be had. */
+static struct soma__event *
+event_behind(struct soma__streams *streams, struct soma__stream *stream)
+{
+	struct soma__event *event = NULL;
+
+	if (stream->handle == NULL)
+		return NULL;
+	if (stream->spare == NULL) {
+		(void)soma__event_record(streams->events, stream->handle, &event);
+		return event;
+	}
+	if (soma__event_renew(streams->events, stream->handle, stream->spare) == SOMA_STATUS_OK)
+		event = take_spare(stream);
+	return event;
+}
+
+/* Under the mutex.  Nobody else has a reference to a free's event. */
+static void
+keep_spare(struct soma__streams *streams, struct soma__stream *stream, struct soma__record *record)
+{
+	struct soma__event *event = record->passed;
+
+	record->passed = NULL;
+	if (event == NULL)
+		return;
+	if (stream->spare_count >= SPARES_MAX) {
+		soma__event_drop(streams->events, event);
+		return;
+	}
+	event->next = stream->spare;
+	stream->spare = event;
+	stream->spare_count++;
+}
+
+/* Written under the mutex alone, read without. */
+static void
+add_pending(struct soma__stream *stream, uint64_t bytes, uint64_t count)
+{
+	uint64_t old_bytes = atomic_load_explicit(&stream->pending_bytes, memory_order_relaxed);
+	uint64_t old_count = atomic_load_explicit(&stream->pending_count, memory_order_relaxed);
+
+	atomic_store_explicit(&stream->pending_bytes, old_bytes + bytes, memory_order_relaxed);
+	atomic_store_explicit(&stream->pending_count, old_count + count, memory_order_release);
+}
+
 /* Without an event of its own the record goes when a later one does, or when reaping
  * finds an event for it. */
 void
 soma__stream_retire(struct soma__streams *streams, struct soma__stream *stream, struct soma__record *record)
 {
 	record->queued = NULL;
-	record->passed = NULL;
 	pthread_mutex_lock(&stream->mutex);
-	if (stream->handle != NULL)
-		(void)soma__event_record(streams->events, stream->handle, &record->passed);
+	record->passed = event_behind(streams, stream);
 	if (stream->tail != NULL)
 		stream->tail->queued = record;
 	else
 		stream->head = record;
 	stream->tail = record;
-	atomic_fetch_add_explicit(&stream->pending_bytes, record->bytes, memory_order_relaxed);
-	atomic_fetch_add_explicit(&stream->pending_count, 1, memory_order_release);
+	add_pending(stream, record->bytes, 1);
 	pthread_mutex_unlock(&stream->mutex);
 }
 
@@ -307,10 +365,12 @@ soma__stream_passed(struct soma__streams *streams, struct soma__stream *stream)
 		if (stream->head == NULL)
 			stream->tail = NULL;
 		last->queued = NULL;
-		for (struct soma__record *r = first; r != NULL; r = r->queued, count++)
+		for (struct soma__record *r = first; r != NULL; r = r->queued) {
+			keep_spare(streams, stream, r);
 			bytes += r->bytes;
-		atomic_fetch_sub_explicit(&stream->pending_bytes, bytes, memory_order_relaxed);
-		atomic_fetch_sub_explicit(&stream->pending_count, count, memory_order_release);
+			count++;
+		}
+		add_pending(stream, -bytes, -count);
 	}
 	pthread_mutex_unlock(&stream->mutex);
 	return first;

@@ -34,6 +34,8 @@ struct soma__stream {
 	struct soma__event *final; /* mutex; destroyed: all its work; NULL: that is done */
 	struct soma__record *head; /* mutex; the pending frees, oldest first */
 	struct soma__record *tail;
+	struct soma__event *spare; /* mutex; of frees that were completed, for the next ones */
+	uint32_t spare_count;
 	_Atomic uint64_t pending_bytes; /* written under mutex */
 	_Atomic uint64_t pending_count;
 };

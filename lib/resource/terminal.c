@@ -267,8 +267,6 @@ reap_stream(struct soma__terminal *terminal, struct soma__stream *stream, uint64
 
 	for (struct soma__record *r = soma__stream_passed(&terminal->streams, stream); r != NULL; r = next) {
 		next = r->queued;
-		soma__event_drop(&terminal->events, r->passed);
-		r->passed = NULL;
 		soma__terminal_gone(terminal, r);
 		(*count)++;
 	}
