@@ -65,6 +65,9 @@ void soma__terminal_gone(struct soma__terminal *terminal, struct soma__record *r
 /* Completes the frees that streams have passed; how many. */
 uint64_t soma__terminal_reap(struct soma__terminal *terminal);
 
+/* The terminal's op: admission, the backend's call, the record. */
+enum soma_status soma__terminal_materialize(struct soma_resource *resource, struct soma__call *call);
+
 static inline bool
 soma__terminal_can(const struct soma__terminal *terminal, uint64_t capability)
 {

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lib/resource: what is done when a budget or the device is short, and what a failure says. */
+#include <string.h>
+
+#include "lib/resource/terminal.h"
+#include "tests/check_resource_fake.h"
+
+static struct soma_resource *
+budget_of(struct soma_resource *inner, uint64_t limit)
+{
+	struct soma_resource *budget;
+
+	ck_assert_int_eq(soma_budget_create(inner, limit, &budget), SOMA_STATUS_OK);
+	return budget;
+}
+
+static enum soma_status
+try_allocate(struct soma_resource *resource, uint64_t bytes)
+{
+	struct soma_block block = { .size = sizeof block };
+
+	return soma_resource_allocate(resource, bytes, 0, &block);
+}
+
+static void
+check_error_sizes(uint64_t requested, uint64_t current, uint64_t remaining, uint64_t limit)
+{
+	const struct soma_error *error = soma_error_last();
+
+	ck_assert_uint_eq(error->requested, requested);
+	ck_assert_uint_eq(error->current, current);
+	ck_assert_uint_eq(error->remaining, remaining);
+	ck_assert_uint_eq(error->limit, limit);
+}
+
+/* ---- the ladder ----------------------------------------------------------------------------- */
+
+struct owner {
+	struct soma_resource *resource;
+	struct soma_block blocks[8];
+	int count; /* blocks that it can free, the last one first */
+	unsigned calls;
+	uint64_t needed; /* of the first call */
+	bool nested;     /* allocates more from within */
+	enum soma_status nested_status;
+};
+
+static bool
+free_one(void *context, uint64_t bytes_needed, unsigned attempt)
+{
+	struct owner *owner = context;
+
+	owner->calls++;
+	ck_assert_uint_eq(attempt, owner->calls);
+	if (attempt == 1)
+		owner->needed = bytes_needed;
+	if (owner->nested) {
+		owner->nested = false;
+		owner->nested_status = try_allocate(owner->resource, 1000);
+	}
+	if (owner->count == 0)
+		return false;
+	deallocate(owner->resource, &owner->blocks[--owner->count]);
+	return true;
+}
+
+START_TEST(the_owner_is_asked_until_there_is_room)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct owner owner = { .resource = budget, .count = 5, .nested = true };
+
+	soma_resource_set_pressure_callback(terminal, free_one, &owner);
+	for (int i = 0; i < 5; i++)
+		owner.blocks[i] = allocate(budget, 180, 0);
+	struct soma_block block = allocate(budget, 500, 0);
+	ck_assert_uint_eq(owner.calls, 3);
+	ck_assert_uint_eq(owner.needed, 400);
+	ck_assert_int_eq(owner.nested_status, SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_int_eq(owner.count, 2);
+	deallocate(budget, &block);
+	soma_resource_set_pressure_callback(terminal, NULL, NULL);
+	ck_assert_int_eq(try_allocate(budget, 900), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_uint_eq(owner.calls, 3);
+	while (owner.count > 0)
+		deallocate(budget, &owner.blocks[--owner.count]);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+static bool
+promise_much(void *context, uint64_t bytes_needed, unsigned attempt)
+{
+	(void)bytes_needed;
+	*(unsigned *)context = attempt;
+	return true;
+}
+
+START_TEST(an_owner_who_frees_nothing_is_not_asked_for_ever)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct soma_block block = allocate(budget, 1000, 0);
+	unsigned attempts = 0;
+
+	soma_resource_set_pressure_callback(budget, promise_much, &attempts);
+	ck_assert_int_eq(try_allocate(budget, 1), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_uint_eq(attempts, SOMA_PRESSURE_ATTEMPTS_MAX);
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "8 times"));
+	deallocate(budget, &block);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+static enum fake_op order[16];
+static int order_count;
+
+static void
+note_order(struct soma_backend *fake, enum fake_op op, void *context)
+{
+	(void)fake, (void)context;
+	if (op == FAKE_POOL_TRIM || op == FAKE_GUARD_DRAIN || op == FAKE_GUARD_SETTLE)
+		order[order_count++] = op;
+}
+
+START_TEST(the_ladder_goes_from_the_cheapest_to_the_dearest)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake =
+		fake_create(SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED | SOMA_BACKEND_POOL, &resource);
+	unsigned attempts = 0;
+	static const enum fake_op expected[] = { FAKE_GUARD_SETTLE, FAKE_GUARD_DRAIN, FAKE_GUARD_DRAIN,
+						 FAKE_POOL_TRIM };
+
+	fake->limit = 1000;
+	fake->before = note_order;
+	soma_resource_set_pressure_callback(resource, promise_much, &attempts);
+	ck_assert_int_eq(try_allocate(resource, 2000), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
+	ck_assert_int_eq(order_count, 4);
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(order[i], expected[i]);
+	ck_assert_uint_eq(attempts, SOMA_PRESSURE_ATTEMPTS_MAX);
+	const char *text = soma_error_last()->text;
+	ck_assert_ptr_nonnull(strstr(text, "reaped finished frees, settled the guard, drained quarantine"));
+	ck_assert_ptr_nonnull(strstr(text, "trimmed the pool"));
+	check_error_sizes(2000, 0, 1000, 1000);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_failure_names_the_largest_holders)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	static const struct {
+		const char *tag;
+		uint64_t bytes;
+	} held[] = { { "small", 10 }, { "kv", 400 }, { "weights", 300 }, { "grad", 200 } };
+	struct soma_block blocks[4];
+
+	for (int i = 0; i < 4; i++) {
+		soma_tag_push(soma_tag_intern(held[i].tag));
+		blocks[i] = allocate(budget, held[i].bytes, 0);
+		soma_tag_pop();
+	}
+	ck_assert_int_eq(try_allocate(budget, 500), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_ptr_nonnull(
+		strstr(soma_error_last()->text, "most is held by kv 400, weights 300, grad 200"));
+	ck_assert_ptr_null(strstr(soma_error_last()->text, "small"));
+	for (int i = 0; i < 4; i++)
+		deallocate(budget, &blocks[i]);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(quarantine_counts_until_it_is_let_go)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct soma_block block = allocate(budget, 600, 0);
+
+	deallocate(budget, &block);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 600);
+	soma__terminal_released(terminal, block.ptr + 8, 600);
+	soma__terminal_released(NULL, block.ptr, 600);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 600);
+	block = allocate(budget, 600, 0);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 600);
+	deallocate(budget, &block);
+	fake->release_within_free = true;
+	block = allocate(budget, 100, 0);
+	deallocate(budget, &block);
+	ck_assert_uint_eq(soma_budget_reserved(budget), 0);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(budget), 0);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+UNIT_MAIN("resource_pressure", the_owner_is_asked_until_there_is_room,
+	  an_owner_who_frees_nothing_is_not_asked_for_ever, the_ladder_goes_from_the_cheapest_to_the_dearest,
+	  a_failure_names_the_largest_holders, quarantine_counts_until_it_is_let_go)
