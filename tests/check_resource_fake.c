@@ -377,6 +377,18 @@ fake_guard_stats(struct soma_backend *fake, struct soma_backend_guard_stats *sta
 	return SOMA_STATUS_OK;
 }
 
+static void
+fake_block_stale(struct soma_backend *fake, uint64_t ptr, uint64_t generation,
+		 enum soma_backend_access access, struct soma_backend_stream *stream)
+{
+	(void)stream;
+	pthread_mutex_lock(&fake->mutex);
+	fake->stale_ptr = ptr;
+	fake->stale_generation = generation;
+	fake->stale_access = access;
+	pthread_mutex_unlock(&fake->mutex);
+}
+
 static const struct soma_backend_ops ops = {
 	.size = sizeof ops,
 	.query = fake_query,
@@ -395,6 +407,7 @@ static const struct soma_backend_ops ops = {
 	.event_synchronize = fake_event_synchronize,
 	.block_use = fake_block_use,
 	.block_name = fake_block_name,
+	.block_stale = fake_block_stale,
 	.pool_trim = fake_pool_trim,
 	.guard_settle = fake_guard_settle,
 	.guard_drain = fake_guard_drain,

@@ -92,6 +92,8 @@ struct soma_backend {
 	uint64_t last_free_ptr;
 	struct soma_resource *resource;
 	bool closed;
+	uint64_t stale_ptr, stale_generation; /* of the last block_stale */
+	enum soma_backend_access stale_access;
 	bool bad_free; /* something was freed that was not live, or with another size */
 };
 

@@ -272,10 +272,32 @@ START_TEST(the_backend_is_told_of_uses_and_may_object)
 }
 END_TEST
 
+START_TEST(the_backend_is_told_of_stale_blocks)
+{
+	struct scene s = begin(FAKE_ORDERED | SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED);
+	struct soma_use made = { .size = sizeof made };
+
+	deallocate(s.resource, &s.block);
+	ck_assert_int_eq(soma_resource_deallocate(s.resource, &s.block), SOMA_STATUS_USE_AFTER_FREE);
+	ck_assert_uint_eq(s.fake->stale_ptr, s.block.ptr);
+	ck_assert_uint_eq(s.fake->stale_generation, s.block.id.generation);
+	ck_assert_int_eq(s.fake->stale_access, SOMA_BACKEND_ACCESS_NONE);
+	s.fake->stale_ptr = 0;
+	ck_assert_int_eq(soma_resource_prepare_use(s.resource, s.block.id, s.b, SOMA_ACCESS_WRITE, &made),
+			 SOMA_STATUS_USE_AFTER_FREE);
+	ck_assert_uint_eq(s.fake->stale_ptr, s.block.ptr);
+	ck_assert_int_eq(s.fake->stale_access, SOMA_BACKEND_ACCESS_WRITE);
+	struct soma_block foreign = { .ptr = 4711 };
+	ck_assert_int_eq(soma_resource_deallocate(s.resource, &foreign), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_uint_eq(s.fake->stale_ptr, 4711);
+	end(&s);
+}
+END_TEST
+
 UNIT_MAIN("resource_uses", a_first_use_elsewhere_waits_for_the_allocation,
 	  uses_on_the_blocks_own_stream_wait_for_nothing, a_read_waits_for_the_last_write_and_no_read,
 	  a_write_waits_for_the_last_write_and_all_reads, the_free_waits_for_every_use,
 	  a_use_of_unknown_access_replaces_nothing, a_dropped_prepare_leaves_nothing_to_wait_for,
 	  a_freed_block_has_no_uses, bad_uses_are_refused, without_tracking_uses_are_never_a_silent_success,
 	  decorators_forward_uses, a_synchronous_backend_needs_no_wait_for_the_allocation,
-	  the_backend_is_told_of_uses_and_may_object)
+	  the_backend_is_told_of_uses_and_may_object, the_backend_is_told_of_stale_blocks)

@@ -539,6 +539,16 @@ struct soma_backend_ops {
 	/* How many operations were queued on the stream ever, and how many of them have run. */
 	enum soma_status (*stream_position)(struct soma_backend *self, struct soma_backend_stream *stream,
 					    uint64_t *queued, uint64_t *run);
+
+	/* ---- misuse: alone, may be absent ---- */
+
+	/*
+	 * For reports: the library was asked to free (access NONE) or to use a block that is not there, and
+	 * refuses.  `generation` is what block_name was told of it, if it was ever a block; what is at `ptr`
+	 * now is another one, or none.  ptr 0, stream NULL: unknown.
+	 */
+	void (*block_stale)(struct soma_backend *self, uint64_t ptr, uint64_t generation,
+			    enum soma_backend_access access, struct soma_backend_stream *stream);
 };
 
 /* ---- the module -------------------------------------------------------------- */

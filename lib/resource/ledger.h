@@ -42,7 +42,7 @@ struct soma__event;
 
 struct soma__record {
 	_Atomic uint64_t word; /* generation << SOMA__STATE_BITS | enum soma__state */
-	uint64_t ptr;
+	_Atomic uint64_t ptr;  /* atomic for soma__record_last_ptr() alone */
 	uint64_t bytes;
 	uint64_t stream;
 	struct soma__account *tenant;      /* charged, with its parents; NULL: none */
@@ -247,6 +247,12 @@ soma__record_begin(struct soma__ledger *ledger, struct soma__ledger_slot *slot, 
 			      memory_order_release);
 	return generation;
 }
+
+/* Records why this name cannot be claimed. */
+enum soma_status soma__record_refuse(struct soma__ledger *ledger, struct soma_block_id block);
+
+/* The address of a retired block; 0: it is gone, or was none. */
+uint64_t soma__record_last_ptr(struct soma__ledger *ledger, struct soma_block_id block);
 
 /* Whether no record that is in use came in by `via`. */
 bool soma__records_none(struct soma__ledger *ledger, const struct soma_resource *via);

@@ -139,16 +139,35 @@ soma__record_next_slow(struct soma__ledger *ledger, struct soma__ledger_slot *sl
 
 /* ---- finding ------------------------------------------------------------------------- */
 
-static enum soma_status
-stale(struct soma_block_id block, uint64_t generation)
+enum soma_status
+soma__record_refuse(struct soma__ledger *ledger, struct soma_block_id block)
 {
-	if (block.generation > generation || block.generation == 0)
+	struct soma__record *record = soma__record_of(ledger, block.handle);
+
+	if (record == NULL)
+		return soma__fail(INVALID_VALUE, "no block of this stack: handle 0x%" PRIx64, block.handle);
+	if (block.generation > soma__record_generation(record) || block.generation == 0)
 		return soma__fail(INVALID_VALUE,
 				  "no block of this stack: handle 0x%" PRIx64 " has no generation %" PRIu64,
 				  block.handle, block.generation);
 	soma__fail(USE_AFTER_FREE, "the block of generation %" PRIu64 " was freed before", block.generation);
 	soma__error_generation(block.generation);
 	return SOMA_STATUS_USE_AFTER_FREE;
+}
+
+/* In these states nobody writes the address. */
+uint64_t
+soma__record_last_ptr(struct soma__ledger *ledger, struct soma_block_id block)
+{
+	uint64_t retired = block.generation << SOMA__STATE_BITS | SOMA__RECORD_RETIRED;
+	uint64_t kept = block.generation << SOMA__STATE_BITS | SOMA__RECORD_QUARANTINED, ptr, word;
+	struct soma__record *record = soma__record_of(ledger, block.handle);
+
+	if (record == NULL)
+		return 0;
+	ptr = atomic_load_explicit(&record->ptr, memory_order_acquire);
+	word = atomic_load_explicit(&record->word, memory_order_acquire);
+	return word == retired || word == kept ? ptr : 0;
 }
 
 enum soma_status
@@ -160,12 +179,12 @@ soma__record_claim_slow(struct soma__ledger *ledger, struct soma_block_id block,
 	uint64_t busy = block.generation << SOMA__STATE_BITS | SOMA__RECORD_BUSY, word = live;
 
 	if (record == NULL)
-		return soma__fail(INVALID_VALUE, "no block of this stack: handle 0x%" PRIx64, block.handle);
+		return soma__record_refuse(ledger, block);
 	while (!atomic_compare_exchange_strong_explicit(&record->word, &word,
 							block.generation << SOMA__STATE_BITS | state,
 							memory_order_acquire, memory_order_acquire)) {
 		if (word != busy)
-			return stale(block, word >> SOMA__STATE_BITS);
+			return soma__record_refuse(ledger, block);
 		sched_yield();
 		word = live;
 	}

@@ -108,7 +108,7 @@ undo_admission(struct soma__call *call)
 static inline void
 fill_record(struct soma__record *record, const struct soma__call *call, uint64_t ptr)
 {
-	record->ptr = ptr;
+	atomic_store_explicit(&record->ptr, ptr, memory_order_relaxed);
 	record->bytes = call->bytes;
 	record->stream = call->stream;
 	record->tenant = call->tenant;
@@ -351,6 +351,20 @@ free_claimed(struct soma__terminal *terminal, struct soma__record *record)
 	return terminal->keeps ? free_kept(&l) : free_plain(&l, deferred);
 }
 
+/* Its own errors must not hide ours. */
+enum soma_status
+soma__terminal_stale(struct soma__terminal *terminal, struct soma_block_id block, uint64_t ptr,
+		     enum soma_backend_access access, uint64_t stream)
+{
+	struct soma__stream *found = soma__stream_find(&terminal->streams, stream);
+
+	if (terminal->ops->block_stale != NULL)
+		terminal->ops->block_stale(terminal->self,
+					   ptr != 0 ? ptr : soma__record_last_ptr(&terminal->ledger, block),
+					   block.generation, access, found != NULL ? found->handle : NULL);
+	return soma__record_refuse(&terminal->ledger, block);
+}
+
 enum soma_status
 soma_resource_deallocate(struct soma_resource *resource, const struct soma_block *block)
 {
@@ -359,8 +373,9 @@ soma_resource_deallocate(struct soma_resource *resource, const struct soma_block
 	enum soma_status status =
 		soma__record_claim(&terminal->ledger, block->id, SOMA__RECORD_CLOSING, &record);
 
-	if (status != SOMA_STATUS_OK)
-		return status;
+	if (__builtin_expect(status != SOMA_STATUS_OK, 0))
+		return soma__terminal_stale(terminal, block->id, block->ptr, SOMA_BACKEND_ACCESS_NONE,
+					    block->stream);
 	if (record->ptr != block->ptr) {
 		soma__record_set(record, SOMA__RECORD_LIVE);
 		return soma__fail(INVALID_VALUE, "a block of generation %" PRIu64 " is not at 0x%" PRIx64,

@@ -65,6 +65,11 @@ void soma__terminal_gone(struct soma__terminal *terminal, struct soma__record *r
 /* Completes the frees that streams have passed; how many. */
 uint64_t soma__terminal_reap(struct soma__terminal *terminal);
 
+/* A name that cannot be claimed: tells a backend that makes reports of it, and records the error.
+ * ptr 0: unknown. */
+enum soma_status soma__terminal_stale(struct soma__terminal *terminal, struct soma_block_id block,
+				      uint64_t ptr, enum soma_backend_access access, uint64_t stream);
+
 /* The terminal's op: admission, the backend's call, the record. */
 enum soma_status soma__terminal_materialize(struct soma_resource *resource, struct soma__call *call);
 

@@ -200,7 +200,8 @@ soma__uses_look(struct soma__terminal *terminal, const struct soma_use *use, str
 		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
 
 	if (status != SOMA_STATUS_OK)
-		return status;
+		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
+					    use->stream);
 	look(record, use, used);
 	soma__record_set(record, SOMA__RECORD_LIVE);
 	return SOMA_STATUS_OK;
@@ -218,7 +219,8 @@ soma__uses_prepare(struct soma__terminal *terminal, struct soma_use *use, const 
 		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
 
 	if (status != SOMA_STATUS_OK)
-		return status;
+		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
+					    use->stream);
 	status = place_for(terminal, record, use->stream, writes, &place);
 	if (status == SOMA_STATUS_OK) {
 		waits = collect(terminal, record->uses, use->stream, writes);
@@ -270,7 +272,8 @@ soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use, s
 		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
 
 	if (status != SOMA_STATUS_OK)
-		return status;
+		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
+					    use->stream);
 	status = finish_claimed(terminal, record, use, event);
 	soma__record_set(record, SOMA__RECORD_LIVE);
 	return status;
