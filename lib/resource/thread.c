@@ -11,7 +11,7 @@
 
 #define NEVER_AGAIN (SOMA__THREAD_SHARED + 1)
 
-_Thread_local struct soma__self soma__self __attribute__((tls_model("initial-exec")));
+_Thread_local struct soma__self soma__self;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool taken[SOMA__THREADS_OWNING]; /* mutex */

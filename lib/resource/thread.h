@@ -32,8 +32,7 @@ struct soma__self {
 	uint32_t tag;   /* on top of the thread's stack */
 };
 
-/* Eight bytes only: static thread-local memory is scarce in a library that is loaded late. */
-extern _Thread_local struct soma__self soma__self __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct soma__self soma__self;
 
 unsigned soma__thread_join(void);
 
