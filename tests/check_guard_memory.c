@@ -116,6 +116,9 @@ START_TEST(patterns_are_nans_and_differ)
 		ck_assert_uint_eq(zone & 0xfff0ff80u, 0xfff0ff80u);
 		ck_assert_uint_gt(zone & 0x7f, 0);
 	}
+	for (uint64_t generation = 0; generation < 100000; generation++)
+		for (int salt = PATTERN_REDZONE; salt <= PATTERN_FREED; salt++)
+			ck_assert_uint_ne(pattern_of(generation, (enum pattern_salt)salt), UINT32_MAX);
 	ck_assert_uint_ne(pattern_of(5, PATTERN_REDZONE), pattern_of(5, PATTERN_FREED));
 	ck_assert_uint_ne(pattern_of(5, PATTERN_REDZONE), pattern_of(6, PATTERN_REDZONE));
 }

@@ -29,12 +29,13 @@ mix(uint64_t x)
 	return x ^ (x >> 33);
 }
 
+/* Its lowest byte is at most 0xfe: the word is no byte four times, which any memset() may write. */
 uint32_t
 pattern_of(uint64_t generation, enum pattern_salt salt)
 {
 	uint64_t h = mix(generation * 4 + (uint64_t)salt);
 
-	return 0xfff0ff00u | (uint32_t)(h & 15) << 16 | (0x81u + (uint32_t)((h >> 8) % 127));
+	return 0xfff0ff00u | (uint32_t)(h & 15) << 16 | (0x81u + (uint32_t)((h >> 8) % 126));
 }
 
 static uint64_t
