@@ -55,10 +55,12 @@ alloc_inner(struct soma_backend *g, struct block *block, uint64_t alignment,
 		pthread_mutex_lock(&g->lock);
 		uint64_t held = g->quarantine.bytes;
 		pthread_mutex_unlock(&g->lock);
-		uint64_t keep = attempt == 0 && held > bytes ? held - bytes : 0;
+		struct quarantine_bounds keep = { 0 };
+		if (attempt == 0 && held > bytes)
+			keep = (struct quarantine_bounds){ held - bytes, UINT64_MAX, UINT64_MAX };
 		if (attempt == 1 && held == 0)
 			break;
-		quarantine_drain(g, keep, keep == 0 ? 0 : UINT64_MAX);
+		quarantine_drain(g, keep);
 		status = g->ops->alloc(g->inner, bytes, alignment, stream, &block->outer);
 	}
 	return status;

@@ -24,6 +24,7 @@ block_list_push(struct block_list *list, struct block *block)
 	list->tail = block;
 	list->count++;
 	list->bytes += block_bytes(block);
+	list->requested += block_requested(block);
 }
 
 void
@@ -40,12 +41,19 @@ block_list_remove(struct block_list *list, struct block *block)
 	block->next = block->prev = NULL;
 	list->count--;
 	list->bytes -= block_bytes(block);
+	list->requested -= block_requested(block);
 }
 
 uint64_t
 block_bytes(const struct block *block)
 {
 	return block->range != 0 && !block->resident ? 0 : block->outer_size;
+}
+
+uint64_t
+block_requested(const struct block *block)
+{
+	return block->range != 0 && !block->resident ? 0 : block->size;
 }
 
 bool

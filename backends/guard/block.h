@@ -59,6 +59,7 @@ struct block {
 struct block_list {
 	struct block *head, *tail;
 	uint64_t count, bytes;
+	uint64_t requested; /* see block_requested() */
 };
 
 void block_list_push(struct block_list *list, struct block *block);
@@ -66,6 +67,8 @@ void block_list_remove(struct block_list *list, struct block *block);
 
 /* What it occupies of the inner backend. */
 uint64_t block_bytes(const struct block *block);
+/* What the program asked for; 0 once that was released to it. */
+uint64_t block_requested(const struct block *block);
 
 struct blocks {
 	const struct soma_backend_host *host;

@@ -93,7 +93,7 @@ retire(struct soma_backend *g, struct block *block, uint32_t lane)
 		mapped_slot_freed(g, block);
 	block_list_push(&g->lanes[lane]->retired, block);
 	g->retired_count++;
-	g->retired_bytes += block_bytes(block);
+	g->retired_requested += block_requested(block);
 }
 
 static bool

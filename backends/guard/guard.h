@@ -72,7 +72,7 @@ struct soma_backend {
 	uint32_t lane_room;
 	struct blocks blocks;
 	struct block_list quarantine, condemned, tombstones;
-	uint64_t live_count, retired_count, retired_bytes;
+	uint64_t live_count, retired_count, retired_requested;
 	uint64_t loose_write_seq; /* of the last fill or copy to the middle of something */
 	struct soma_backend_stream *all_streams;
 	struct soma_backend_event *all_events;
@@ -112,7 +112,7 @@ guard_is_idle(const struct soma_backend *g)
 /* The kernel's id of the thread, kept. */
 uint32_t guard_thread(void);
 
-/* ---- alloc.c, free.c, use.c ---- */
+/* ---- alloc.c, free.c, use.c, stale.c ---- */
 enum soma_status guard_alloc(struct soma_backend *g, uint64_t size, uint64_t alignment,
 			     struct soma_backend_stream *stream, uint64_t *ptr);
 enum soma_status guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size,
@@ -120,6 +120,8 @@ enum soma_status guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size,
 enum soma_status guard_use(struct soma_backend *g, uint64_t ptr, enum soma_backend_access access,
 			   struct soma_backend_stream *stream);
 enum soma_status guard_name(struct soma_backend *g, uint64_t ptr, uint64_t generation, const char *tag);
+void guard_stale(struct soma_backend *g, uint64_t ptr, uint64_t generation, enum soma_backend_access access,
+		 struct soma_backend_stream *stream);
 
 /* ---- lane.c ---- */
 
@@ -143,8 +145,12 @@ void lane_reclaim(struct soma_backend *g, uint32_t lane);
 
 /* A block that nothing uses any more and that is in no list (state retired). */
 void quarantine_admit(struct soma_backend *g, struct block *block);
-/* Lets go of the oldest until at most `keep` bytes and blocks stay; counts what was given back. */
-uint64_t quarantine_drain(struct soma_backend *g, uint64_t keep_bytes, uint64_t keep_blocks);
+struct quarantine_bounds {
+	uint64_t bytes; /* of the inner backend */
+	uint64_t requested, blocks;
+};
+/* Lets go of the oldest until at most `keep` stays; counts what was given back. */
+uint64_t quarantine_drain(struct soma_backend *g, struct quarantine_bounds keep);
 /* Drains to 90 % when it is over its bounds. */
 void quarantine_trim(struct soma_backend *g);
 /* Marks as damaged and reports; the caller has the block pinned or busy.  False: it was before. */

@@ -127,7 +127,7 @@ take_over(struct soma_backend *g, uint32_t number, struct lane *lane)
 		block_list_remove(&lane->retired, block);
 		block->busy = true;
 		g->retired_count--;
-		g->retired_bytes -= block_bytes(block);
+		g->retired_requested -= block_requested(block);
 		*end = block;
 		end = &block->next;
 	}

@@ -177,7 +177,7 @@ guard_drain(struct soma_backend *g, uint64_t keep)
 {
 	if (!guard_is_idle(g)) {
 		lane_settle_all(g, true);
-		quarantine_drain(g, keep, keep == 0 ? 0 : UINT64_MAX);
+		quarantine_drain(g, (struct quarantine_bounds){ UINT64_MAX, keep, keep == 0 ? 0 : UINT64_MAX });
 	}
 	return SOMA_STATUS_OK;
 }
@@ -191,11 +191,11 @@ guard_stats(struct soma_backend *g, struct soma_backend_guard_stats *stats)
 	all.reports = atomic_load(&g->reporter.count);
 	all.live_blocks = g->live_count;
 	all.retired_blocks = g->retired_count;
-	all.retired_bytes = g->retired_bytes;
+	all.retired_bytes = g->retired_requested;
 	all.quarantined_blocks = g->quarantine.count;
-	all.quarantined_bytes = g->quarantine.bytes;
+	all.quarantined_bytes = g->quarantine.requested;
 	all.condemned_blocks = g->condemned.count;
-	all.condemned_bytes = g->condemned.bytes;
+	all.condemned_bytes = g->condemned.requested;
 	pthread_mutex_unlock(&g->lock);
 	__builtin_memcpy(stats, &all, all.size < sizeof all ? all.size : sizeof all);
 	return SOMA_STATUS_OK;
@@ -261,6 +261,7 @@ const struct soma_backend_ops guard_ops = {
 	.guard_listen = guard_listen,
 	.stream_step = stream_step,
 	.stream_position = stream_position,
+	.block_stale = guard_stale,
 };
 
 SOMA_BACKEND_EXPORT const struct soma_backend_module soma_backend_module = {

@@ -71,7 +71,7 @@ passes(struct soma_backend *g, struct block *block, const char *found_by)
 }
 
 static void
-keep(struct soma_backend *g, struct block *block)
+keep_back(struct soma_backend *g, struct block *block)
 {
 	pthread_mutex_lock(&g->lock);
 	block->state = BLOCK_QUARANTINED;
@@ -157,19 +157,19 @@ quarantine_admit(struct soma_backend *g, struct block *block)
 {
 	if (!passes(g, block, "scan at the free")) {
 		if (block->state != BLOCK_CONDEMNED)
-			keep(g, block);
+			keep_back(g, block);
 		return;
 	}
 	if (block->outer_size > g->options.quarantine_max_block && block->range == 0) {
 		if (!give_back(g, block))
-			keep(g, block);
+			keep_back(g, block);
 		return;
 	}
 	if (block->range != 0)
 		vacate(g, block);
 	else if (g->options.poison_free)
 		block->poisoned = memory_poison(g, block) == SOMA_STATUS_OK;
-	keep(g, block);
+	keep_back(g, block);
 }
 
 /* False: it could not be given back. */
@@ -192,23 +192,29 @@ oldest(struct soma_backend *g)
 	return block;
 }
 
+static bool
+exceeds(const struct block_list *list, const struct quarantine_bounds *bounds)
+{
+	return list->bytes > bounds->bytes || list->requested > bounds->requested ||
+	       list->count > bounds->blocks;
+}
+
 uint64_t
-quarantine_drain(struct soma_backend *g, uint64_t keep_bytes, uint64_t keep_blocks)
+quarantine_drain(struct soma_backend *g, struct quarantine_bounds keep)
 {
 	struct block *block;
 	uint64_t gone = 0;
 	bool more = true;
 
 	pthread_mutex_lock(&g->lock);
-	while (more && (g->quarantine.bytes > keep_bytes || g->quarantine.count > keep_blocks) &&
-	       (block = oldest(g)) != NULL) {
+	while (more && exceeds(&g->quarantine, &keep) && (block = oldest(g)) != NULL) {
 		block_list_remove(&g->quarantine, block);
 		block->busy = true;
 		pthread_mutex_unlock(&g->lock);
 		more = evict(g, block);
 		gone += more;
 		if (!more)
-			keep(g, block);
+			keep_back(g, block);
 		pthread_mutex_lock(&g->lock);
 	}
 	pthread_mutex_unlock(&g->lock);
@@ -218,11 +224,13 @@ quarantine_drain(struct soma_backend *g, uint64_t keep_bytes, uint64_t keep_bloc
 void
 quarantine_trim(struct soma_backend *g)
 {
-	uint64_t bytes = g->options.quarantine_bytes, blocks = g->options.quarantine_blocks;
+	struct quarantine_bounds most = { g->options.quarantine_bytes, UINT64_MAX,
+					  g->options.quarantine_blocks };
 
 	pthread_mutex_lock(&g->lock);
-	bool over = g->quarantine.bytes > bytes || g->quarantine.count > blocks;
+	bool over = exceeds(&g->quarantine, &most);
 	pthread_mutex_unlock(&g->lock);
 	if (over)
-		quarantine_drain(g, bytes - bytes / 10, blocks - blocks / 10);
+		quarantine_drain(g, (struct quarantine_bounds){ most.bytes - most.bytes / 10, UINT64_MAX,
+								most.blocks - most.blocks / 10 });
 }

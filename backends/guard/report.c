@@ -83,6 +83,17 @@ report_about(struct soma_backend *g, struct report *report, const struct block *
 	take(&report->block, block);
 }
 
+void
+report_about_gone(struct soma_backend *g, struct report *report, uint64_t ptr, uint64_t generation)
+{
+	if (ptr != 0) {
+		report_about_address(g, report, ptr);
+		take(&report->around, blocks_find(&g->blocks, ptr));
+	}
+	report->generation = generation;
+	report->seq = g->clocks.seq;
+}
+
 /* ---- text ------------------------------------------------------------------------------ */
 
 void

@@ -63,6 +63,7 @@ struct report {
 	bool first_is_alloc;
 	uint64_t seq;        /* of the guard, when it was found */
 	uint64_t given_size; /* WRONG_SIZE */
+	uint64_t generation; /* without a block: the library's, of one that was freed; 0: not known */
 	const char *found_by;
 };
 
@@ -85,6 +86,8 @@ const char *report_state_text(enum block_state state);
 void report_about(struct soma_backend *g, struct report *report, const struct block *block);
 /* The same for an address that is no block's. */
 void report_about_address(struct soma_backend *g, struct report *report, uint64_t ptr);
+/* And for a block that is not known any more, and what is at its address now; ptr 0: not known either. */
+void report_about_gone(struct soma_backend *g, struct report *report, uint64_t ptr, uint64_t generation);
 
 /* Writes it, calls back, and may abort.  Under no lock. */
 void report_emit(struct soma_backend *g, const struct report *report);

@@ -93,6 +93,8 @@ report_json(struct soma_backend *g, const struct report *report, struct text *te
 		 report->warning ? "warning" : "error", report_kind_text(report->kind), report->ptr,
 		 report->seq);
 	add_string(text, "found_by", report->found_by);
+	if (!report->has_block && report->generation != 0)
+		text_add(text, ",\"generation\":%" PRIu64, report->generation);
 	add_block(g, &report->block, "block", text);
 	add_damage(report, text);
 	if (report->first.tick != 0)

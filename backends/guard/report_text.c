@@ -51,6 +51,21 @@ add_access(struct soma_backend *g, struct symbols *symbols, struct text *text, c
 	}
 }
 
+/* Without a record of a block. */
+static void
+add_stranger(struct soma_backend *g, const struct report *report, struct text *text)
+{
+	if (report->ptr != 0)
+		text_add(text, "  address 0x%" PRIx64, report->ptr);
+	if (report->generation != 0)
+		text_add(text, "  gen %" PRIu64, report->generation);
+	text_add(text, "  dev %d: ", g->device);
+	if (report->generation != 0)
+		text_add(text, "freed before; no more is known of that block\n");
+	else
+		text_add(text, report->ptr != 0 ? "no block begins there\n" : "it never was a block\n");
+}
+
 static void
 add_head(struct soma_backend *g, const struct report *report, struct text *text)
 {
@@ -59,8 +74,7 @@ add_head(struct soma_backend *g, const struct report *report, struct text *text)
 	text_add(text, "soma-guard: %s %s", report->warning ? "WARNING" : "ERROR",
 		 report_kind_text(report->kind));
 	if (!report->has_block) {
-		text_add(text, "  address 0x%" PRIx64 " dev %d: no block begins there\n", report->ptr,
-			 g->device);
+		add_stranger(g, report, text);
 		return;
 	}
 	text_add(text, "  block 0x%" PRIx64 " size %" PRIu64 " gen %" PRIu64, block->ptr, block->size,

@@ -162,8 +162,9 @@ struct soma_backend_host {
 
 	/*
 	 * Memory that free had taken and kept (SOMA_BACKEND_KEEPS_FREED) has gone back: `ptr`
-	 * as alloc gave it, `size` as alloc was told.  Called from within any op, once for each
-	 * kept block, before the same address is given out again; not at close.
+	 * as alloc gave it, `size` as alloc was told.  Called from within any op, exactly once for each
+	 * block that free took, before the same address is given out again; but never for a condemned
+	 * one (struct soma_backend_guard_stats), nor for what is left at close.
 	 */
 	void (*released)(void *context, uint64_t ptr, uint64_t size);
 
@@ -304,6 +305,11 @@ enum soma_backend_access {
 
 /* ---- guard ----------------------------------------------------------------- */
 
+/*
+ * Bytes are what alloc was told, without redzones.  So while no call is under way
+ * retired, quarantined and condemned bytes together are what free took and released() was not yet
+ * called for; what was released already, though the guard still knows it, counts as no bytes.
+ */
 struct soma_backend_guard_stats {
 	size_t size; /* set by the caller */
 	uint64_t reports;
@@ -517,7 +523,8 @@ struct soma_backend_ops {
 
 	/* Moves every retired block on whose streams are past it, without waiting. */
 	enum soma_status (*guard_settle)(struct soma_backend *self);
-	/* Lets go of quarantined blocks, oldest first, until at most `keep` bytes are left. May wait. */
+	/* Lets go of quarantined blocks, oldest first, until at most `keep` bytes, counted as in
+	 * guard_stats, are left. May wait. */
 	enum soma_status (*guard_drain)(struct soma_backend *self, uint64_t keep);
 	/* Looks at every redzone and every quarantined block now; `damaged` counts new reports.
 	 * May wait. */
@@ -544,8 +551,9 @@ struct soma_backend_ops {
 
 	/*
 	 * For reports: the library was asked to free (access NONE) or to use a block that is not there, and
-	 * refuses.  `generation` is what block_name was told of it, if it was ever a block; what is at `ptr`
-	 * now is another one, or none.  ptr 0, stream NULL: unknown.
+	 * refuses.  `generation` is what block_name was told of it; 0: it never was a block here.  What is at
+	 * `ptr` now is another one, or none, or this one while another thread's free of it is under way.
+	 * ptr 0, stream NULL: unknown.
 	 */
 	void (*block_stale)(struct soma_backend *self, uint64_t ptr, uint64_t generation,
 			    enum soma_backend_access access, struct soma_backend_stream *stream);

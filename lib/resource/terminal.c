@@ -351,17 +351,19 @@ free_claimed(struct soma__terminal *terminal, struct soma__record *record)
 	return terminal->keeps ? free_kept(&l) : free_plain(&l, deferred);
 }
 
-/* Its own errors must not hide ours. */
+/* Its own errors must not hide ours, which are therefore recorded last. */
 enum soma_status
 soma__terminal_stale(struct soma__terminal *terminal, struct soma_block_id block, uint64_t ptr,
 		     enum soma_backend_access access, uint64_t stream)
 {
 	struct soma__stream *found = soma__stream_find(&terminal->streams, stream);
+	bool was_here = soma__record_refuse(&terminal->ledger, block) == SOMA_STATUS_USE_AFTER_FREE;
 
 	if (terminal->ops->block_stale != NULL)
 		terminal->ops->block_stale(terminal->self,
 					   ptr != 0 ? ptr : soma__record_last_ptr(&terminal->ledger, block),
-					   block.generation, access, found != NULL ? found->handle : NULL);
+					   was_here ? block.generation : 0, access,
+					   found != NULL ? found->handle : NULL);
 	return soma__record_refuse(&terminal->ledger, block);
 }
 
