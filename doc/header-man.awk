@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# soma_model(3) from the comments of include/soma/model.h: make update-man.
+# soma_PAGE(3) from the comments of include/soma/PAGE.h: make update-man.
 # `date` is the page's.
 #
 # A section comment becomes a heading, a blank line separates entries; an entry is
@@ -79,12 +79,23 @@ function flush_entry(i) {
 }
 
 BEGIN {
+	about["budget"] = "limits on bytes outstanding, and promises out of them"
+	about["model"] = "an exact account of a stream-ordered memory pool"
+	about["resource"] = "stream-ordered device memory with an account of who has it"
+	see["budget"] = ".Xr soma_resource 3"
+	see["model"] = ".Xr soma 1"
+	see["resource"] = ".Xr soma_budget 3 ,\n.Xr soma-trace 5"
+	if (!(page in about)) {
+		print "header-man.awk: page=\"" page "\", expected budget, model or resource" >"/dev/stderr"
+		failed = 1
+		exit 1
+	}
 	print ".\\\" SPDX-License-Identifier: Apache-2.0"
-	print ".\\\" Made from include/soma/model.h by doc/model-man.awk: make update-man"
-	print ".Dd " date "\n.Dt SOMA_MODEL 3\n.Os\n.Sh NAME\n.Nm soma_model"
-	print ".Nd an exact account of a stream-ordered memory pool"
+	print ".\\\" Made from include/soma/" page ".h by doc/header-man.awk: make update-man"
+	print ".Dd " date "\n.Dt SOMA_" toupper(page) " 3\n.Os\n.Sh NAME\n.Nm soma_" page
+	print ".Nd " about[page]
 	print ".Sh LIBRARY\nStream-ordered memory allocator (libsoma, -lsoma)"
-	print ".Sh SYNOPSIS\n.In soma/model.h\n.Sh DESCRIPTION"
+	print ".Sh SYNOPSIS\n.In soma/" page ".h\n.Sh DESCRIPTION"
 }
 
 /^#pragma GCC visibility push/ { inside = 1; next }
@@ -126,4 +137,8 @@ in_comment {
 }
 { code[++code_count] = $0 }
 
-END { print ".Sh SEE ALSO\n.Xr soma 1" }
+END {
+	if (failed)
+		exit 1
+	print ".Sh SEE ALSO\n" see[page]
+}
