@@ -45,6 +45,7 @@ soma__kept_add(struct soma__kept *kept, struct soma__record *record)
 	record->queued = NULL;
 	record->waits_release = true;
 	record->released = false;
+	record->told = false;
 	pthread_mutex_lock(&shard->mutex);
 	while (*at != NULL)
 		at = &(*at)->queued;
@@ -69,7 +70,7 @@ soma__kept_through(struct soma__kept *kept, struct soma__record *record, bool fa
 	bool ours;
 
 	pthread_mutex_lock(&shard->mutex);
-	ours = failed || record->released;
+	ours = failed || record->told;
 	if (ours)
 		unlink_record(at, record);
 	record->waits_release = false;
@@ -78,23 +79,39 @@ soma__kept_through(struct soma__kept *kept, struct soma__record *record, bool fa
 }
 
 struct soma__record *
-soma__kept_release(struct soma__kept *kept, uint64_t ptr)
+soma__kept_release(struct soma__kept *kept, uint64_t ptr, bool *early)
 {
 	struct soma__record **at, *record;
 	struct soma__kept_shard *shard = shard_of(kept, ptr, &at);
-	bool early = false;
 
 	pthread_mutex_lock(&shard->mutex);
 	for (record = *at; record != NULL; record = record->queued)
 		if (record->ptr == ptr && !record->released)
 			break;
-	if (record != NULL && record->waits_release)
-		early = record->released = true;
+	*early = record != NULL && record->waits_release;
+	if (*early)
+		record->released = true;
 	else if (record != NULL)
 		unlink_record(at, record);
 	pthread_mutex_unlock(&shard->mutex);
 	if (record == NULL)
 		soma__log(SOMA_LOG_WARNING,
 			  "a backend released 0x%" PRIx64 ", which is no freed block of its", ptr);
-	return early ? NULL : record;
+	return record;
+}
+
+bool
+soma__kept_told(struct soma__kept *kept, struct soma__record *record)
+{
+	struct soma__record **at;
+	struct soma__kept_shard *shard = shard_of(kept, record->ptr, &at);
+	bool ours;
+
+	pthread_mutex_lock(&shard->mutex);
+	ours = !record->waits_release;
+	if (ours)
+		unlink_record(at, record);
+	record->told = true;
+	pthread_mutex_unlock(&shard->mutex);
+	return ours;
 }

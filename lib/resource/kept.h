@@ -5,7 +5,8 @@
  *
  * It may say so before free has returned, on any thread; and the address may then be given out
  * and freed again while the first free is still returning.  So an address may be here more
- * than once, oldest first, and a record that is not through free is only marked.
+ * than once, oldest first.  Such an early release is told to the traces at once, for the same reason;
+ * the record is completed by who comes second, the freeing thread or the telling one.
  * Any thread; a shard's mutex is held over nothing else.
  */
 #ifndef SOMA_LIB_RESOURCE_KEPT_H
@@ -34,10 +35,14 @@ void soma__kept_fini(struct soma__kept *kept);
 void soma__kept_add(struct soma__kept *kept, struct soma__record *record);
 
 /* free has returned.  failed: it has not freed.  True: the record is the caller's, because free failed or
- * because it was released already. */
+ * because it was released, and that told, already. */
 bool soma__kept_through(struct soma__kept *kept, struct soma__record *record, bool failed);
 
-/* The backend let go of this address: the record, if it is the caller's to complete. */
-struct soma__record *soma__kept_release(struct soma__kept *kept, uint64_t ptr);
+/* The backend let go of this address: the record, which is the caller's to complete; `early`: only to tell
+ * of, up to soma__kept_told(). */
+struct soma__record *soma__kept_release(struct soma__kept *kept, uint64_t ptr, bool *early);
+
+/* True: free has returned meanwhile, and the record is the caller's. */
+bool soma__kept_told(struct soma__kept *kept, struct soma__record *record);
 
 #endif

@@ -57,6 +57,7 @@ struct soma__record {
 	uint8_t untraced;   /* traces that do not have its alloc: a bit each */
 	bool waits_release; /* quarantine: free has not returned yet */
 	bool released;      /* ... and it was released meanwhile */
+	bool told;          /* ... and the traces know */
 } __attribute__((aligned(128)));
 
 /* ---- the ledger ---------------------------------------------------------------- */

@@ -202,15 +202,27 @@ finish_record(const struct leaving *l)
 	soma__record_put(&l->terminal->ledger, l->slot, record);
 }
 
-void
-soma__terminal_gone(struct soma__terminal *terminal, struct soma__record *record)
+static void
+tell_completed(const struct soma__record *record)
+{
+	soma__resource_tell(atomic_load_explicit(&record->via, memory_order_relaxed), SOMA__COMPLETED, record,
+			    true);
+}
+
+static void
+complete(struct soma__terminal *terminal, struct soma__record *record)
 {
 	struct leaving l = leaving(terminal, record);
 
-	soma__resource_tell(atomic_load_explicit(&record->via, memory_order_relaxed), SOMA__COMPLETED, record,
-			    true);
 	soma__ledger_count_gone(l.slot, record->bytes);
 	finish_record(&l);
+}
+
+void
+soma__terminal_gone(struct soma__terminal *terminal, struct soma__record *record)
+{
+	tell_completed(record);
+	complete(terminal, record);
 }
 
 static inline void
@@ -256,7 +268,7 @@ free_kept(const struct leaving *l)
 	count_free(l, true);
 	soma__record_set(l->record, SOMA__RECORD_QUARANTINED);
 	if (soma__kept_through(kept, l->record, false))
-		soma__terminal_gone(l->terminal, l->record);
+		complete(l->terminal, l->record);
 	return SOMA_STATUS_OK;
 }
 
@@ -402,11 +414,15 @@ soma__terminal_released(struct soma_resource *resource, uint64_t ptr, uint64_t b
 {
 	struct soma__terminal *terminal = resource != NULL ? terminal_of(resource) : NULL;
 	struct soma__record *record;
+	bool early;
 
 	(void)bytes;
 	if (terminal == NULL || terminal->kept.shards == NULL)
 		return;
-	record = soma__kept_release(&terminal->kept, ptr);
-	if (record != NULL)
-		soma__terminal_gone(terminal, record);
+	record = soma__kept_release(&terminal->kept, ptr, &early);
+	if (record == NULL)
+		return;
+	tell_completed(record);
+	if (!early || soma__kept_told(&terminal->kept, record))
+		complete(terminal, record);
 }
