@@ -51,7 +51,7 @@ end(struct scene *s)
 	soma_resource_release(s->resource);
 }
 
-/* One report more than before, of this kind and with these parts; what an empty part is, is not looked at. */
+/* So many reports so far, the last one of this kind and with both parts in it. */
 static void
 expect(struct scene *s, unsigned reports, const char *kind, const char *part, const char *other)
 {
@@ -74,13 +74,12 @@ use_again(struct scene *s)
 {
 	struct soma_use use = { .size = sizeof use };
 
-	ck_assert_int_eq(
-		soma_resource_prepare_use(s->resource, s->block.id, s->b, SOMA_ACCESS_WRITE, &use),
-		SOMA_STATUS_USE_AFTER_FREE);
+	ck_assert_int_eq(soma_resource_prepare_use(s->resource, s->block.id, s->b, SOMA_ACCESS_WRITE, &use),
+			 SOMA_STATUS_USE_AFTER_FREE);
 	ck_assert_int_eq(soma_error_last()->status, SOMA_STATUS_USE_AFTER_FREE);
 }
 
-/* The first free's stack has deallocate in it, as the first frame that is not the backend's. */
+/* Free and both kinds of use, each a report with the first free and its stack. */
 static void
 expect_both(struct scene *s, const char *state)
 {

@@ -132,9 +132,9 @@ step(struct worker *w, struct soma_block **held)
 	} else if (what < 15) {
 		use(w, *held);
 	} else if (draw(w, 64) == 0) {
-		ck_assert_int_eq(soma_resource_stream_synchronize(w->stack->budget,
-								  w->stack->streams[w->number]),
-				 SOMA_STATUS_OK);
+		ck_assert_int_eq(
+			soma_resource_stream_synchronize(w->stack->budget, w->stack->streams[w->number]),
+			SOMA_STATUS_OK);
 	}
 }
 
@@ -229,7 +229,8 @@ expect_agreement(struct stack *s)
 	ck_assert_uint_eq(guard.condemned_blocks, 0);
 	ck_assert_uint_eq(guard.reports, 0);
 	ck_assert_uint_eq(soma_budget_reserved(s->budget), ledger.live_bytes + ledger.retired_bytes);
-	ck_assert_uint_eq(soma_resource_bytes_outstanding(s->budget), ledger.live_bytes + ledger.retired_bytes);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(s->budget),
+			  ledger.live_bytes + ledger.retired_bytes);
 	return read;
 }
 
@@ -247,7 +248,8 @@ open_stack(struct stack *s, const struct soma_backend_option *options, size_t co
 	ck_assert_int_eq(soma_trace_create(s->guard, &config, &s->trace), SOMA_STATUS_OK);
 	ck_assert_int_eq(soma_budget_create(s->trace, LIMIT, &s->budget), SOMA_STATUS_OK);
 	for (unsigned i = 0; i < THREADS; i++)
-		ck_assert_int_eq(soma_resource_stream_create(s->budget, i % 2, &s->streams[i]), SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_resource_stream_create(s->budget, i % 2, &s->streams[i]),
+				 SOMA_STATUS_OK);
 }
 
 static void
@@ -280,8 +282,8 @@ reach_peak(struct stack *s, struct worker *w)
 	struct soma_block block = { .size = sizeof block };
 
 	make_room(w);
-	ck_assert_msg(soma_resource_allocate(s->budget, PLATEAU, s->streams[0], &block) == SOMA_STATUS_OK, "%s",
-		      soma_error_last()->text);
+	ck_assert_msg(soma_resource_allocate(s->budget, PLATEAU, s->streams[0], &block) == SOMA_STATUS_OK,
+		      "%s", soma_error_last()->text);
 	uint64_t peak = ledger_of(s->budget).live_bytes;
 	ck_assert_uint_eq(expect_agreement(s).peak, peak);
 	ck_assert_int_eq(soma_resource_deallocate(s->budget, &block), SOMA_STATUS_OK);
@@ -326,24 +328,32 @@ end_stack(struct stack *s)
 	soma_resource_release(s->guard);
 }
 
+/* What the threads themselves counted. */
 static void
-run_stack(const struct soma_backend_option *options, size_t count)
+expect_traced(const struct counted *read, const struct worker workers[THREADS])
 {
-	static struct worker workers[THREADS];
-	static struct stack s;
 	uint64_t allocated = 0, refused = 0, uses = 0;
 
-	open_stack(&s, options, count);
-	run_workers(&s, workers);
 	for (int i = 0; i < THREADS; i++) {
 		allocated += workers[i].allocated;
 		refused += workers[i].refused;
 		uses += workers[i].uses;
 	}
+	ck_assert_uint_eq(read->allocs, allocated);
+	ck_assert_uint_eq(read->failed, refused);
+	ck_assert_uint_eq(read->uses, uses);
+}
+
+static void
+run_stack(const struct soma_backend_option *options, size_t count)
+{
+	static struct worker workers[THREADS];
+	static struct stack s;
+
+	open_stack(&s, options, count);
+	run_workers(&s, workers);
 	struct counted read = expect_agreement(&s);
-	ck_assert_uint_eq(read.allocs, allocated);
-	ck_assert_uint_eq(read.failed, refused);
-	ck_assert_uint_eq(read.uses, uses);
+	expect_traced(&read, workers);
 	ck_assert_uint_gt(read.live, 0);
 	ck_assert_uint_gt(read.completed, 0);
 	uint64_t peak = reach_peak(&s, &workers[0]);

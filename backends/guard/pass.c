@@ -177,7 +177,8 @@ guard_drain(struct soma_backend *g, uint64_t keep)
 {
 	if (!guard_is_idle(g)) {
 		lane_settle_all(g, true);
-		quarantine_drain(g, (struct quarantine_bounds){ UINT64_MAX, keep, keep == 0 ? 0 : UINT64_MAX });
+		quarantine_drain(g,
+				 (struct quarantine_bounds){ UINT64_MAX, keep, keep == 0 ? 0 : UINT64_MAX });
 	}
 	return SOMA_STATUS_OK;
 }

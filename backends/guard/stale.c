@@ -36,8 +36,8 @@ name_fault(struct report *report, bool free, bool by_address, uint64_t generatio
 	if (by_address || generation == 0)
 		report->found_by = free ? "free" : "declared use";
 	else
-		report->found_by = free ? "free; the block by its generation alone" :
-					  "declared use; the block by its generation alone";
+		report->found_by = free ? "free; the block by its generation alone"
+					: "declared use; the block by its generation alone";
 }
 
 void

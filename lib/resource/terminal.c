@@ -372,10 +372,9 @@ soma__terminal_stale(struct soma__terminal *terminal, struct soma_block_id block
 	bool was_here = soma__record_refuse(&terminal->ledger, block) == SOMA_STATUS_USE_AFTER_FREE;
 
 	if (terminal->ops->block_stale != NULL)
-		terminal->ops->block_stale(terminal->self,
-					   ptr != 0 ? ptr : soma__record_last_ptr(&terminal->ledger, block),
-					   was_here ? block.generation : 0, access,
-					   found != NULL ? found->handle : NULL);
+		terminal->ops->block_stale(
+			terminal->self, ptr != 0 ? ptr : soma__record_last_ptr(&terminal->ledger, block),
+			was_here ? block.generation : 0, access, found != NULL ? found->handle : NULL);
 	return soma__record_refuse(&terminal->ledger, block);
 }
 
