@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lib/resource used by several threads at once: what must hold when they are done, and always. */
+#include <sched.h>
 #include <string.h>
 
 #include "lib/resource/terminal.h"
@@ -73,6 +74,58 @@ START_TEST(of_many_frees_of_a_block_one_succeeds)
 			freed += workers[i].freed;
 		ck_assert_int_eq(freed, 1);
 		ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+	}
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+/* ---- a stream's end -------------------------------------------------------------------------- */
+
+static void *
+destroy_the_same(void *argument)
+{
+	struct worker *w = argument;
+
+	pthread_barrier_wait(w->barrier);
+	enum soma_status status = soma_resource_stream_destroy(w->budget, w->stream);
+	ck_assert(status == SOMA_STATUS_OK || status == SOMA_STATUS_STREAM_MISUSE);
+	w->freed = status == SOMA_STATUS_OK;
+	return NULL;
+}
+
+static _Atomic int finals;
+
+/* Holds the first to record its stream's end until the others have come as far, or cannot. */
+static void
+gather(struct soma_backend *fake, enum fake_op op, void *context)
+{
+	(void)fake, (void)context;
+	if (op != FAKE_EVENT_RECORD)
+		return;
+	atomic_fetch_add(&finals, 1);
+	for (int i = 0; i < 10000 && atomic_load(&finals) < THREADS; i++)
+		sched_yield();
+}
+
+START_TEST(of_many_destructions_of_a_stream_one_succeeds)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	struct worker workers[THREADS];
+
+	fake->streams_run = true;
+	fake->before = gather;
+	for (int round = 0; round < 8; round++) {
+		uint64_t stream = new_stream(resource);
+		int destroyed = 0;
+		atomic_store(&finals, 0);
+		for (int i = 0; i < THREADS; i++)
+			workers[i] = (struct worker){ .budget = resource, .stream = stream };
+		run_workers(workers, THREADS, destroy_the_same);
+		for (int i = 0; i < THREADS; i++)
+			destroyed += workers[i].freed;
+		ck_assert_int_eq(destroyed, 1);
 	}
 	soma_resource_release(resource);
 	fake_destroy(fake);
@@ -363,7 +416,8 @@ START_TEST(the_owner_serves_one_thread_at_a_time_and_all_in_the_end)
 }
 END_TEST
 
-UNIT_MAIN("resource_threads", of_many_frees_of_a_block_one_succeeds, shares_that_fit_are_never_refused,
+UNIT_MAIN("resource_threads", of_many_frees_of_a_block_one_succeeds,
+	  of_many_destructions_of_a_stream_one_succeeds, shares_that_fit_are_never_refused,
 	  everything_at_once_on_a_stream_ordered_backend, everything_at_once_on_a_synchronous_backend,
 	  everything_at_once_under_a_guard, threads_beyond_the_slots_are_counted_as_exactly,
 	  the_owner_serves_one_thread_at_a_time_and_all_in_the_end)

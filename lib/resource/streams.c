@@ -142,10 +142,27 @@ finalise(struct soma__streams *streams, struct soma__stream *stream, struct soma
 	return ops->stream_synchronize(streams->events->self, stream->handle);
 }
 
+/* Under the mutex, which is held while a stream without an event is waited for: of several threads that destroy
+ * it one comes first, and no other calls the backend with the handle. */
+static enum soma_status
+take_handle(struct soma__streams *streams, struct soma__stream *stream, struct soma_backend_stream **handle)
+{
+	struct soma__event *final;
+	enum soma_status status = finalise(streams, stream, &final);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	stream->final = final;
+	stream->destroyed = true;
+	*handle = stream->handle;
+	stream->handle = NULL;
+	return SOMA_STATUS_OK;
+}
+
 enum soma_status
 soma__stream_destroy(struct soma__streams *streams, uint64_t id)
 {
-	struct soma__event *final;
+	struct soma_backend_stream *handle = NULL;
 	struct soma__stream *stream;
 	enum soma_status status = soma__stream_open(streams, id, &stream);
 
@@ -153,17 +170,15 @@ soma__stream_destroy(struct soma__streams *streams, uint64_t id)
 		return status;
 	if (id == 0)
 		return soma__fail(INVALID_VALUE, "the legacy default stream cannot be destroyed");
-	status = finalise(streams, stream, &final);
-	if (status != SOMA_STATUS_OK)
-		return status;
 	pthread_mutex_lock(&stream->mutex);
-	stream->final = final;
-	stream->destroyed = true;
-	struct soma_backend_stream *handle = stream->handle;
-	stream->handle = NULL;
+	if (stream->destroyed || atomic_load_explicit(&stream->id, memory_order_relaxed) != id)
+		status = soma__stream_missing(id);
+	else
+		status = take_handle(streams, stream, &handle);
 	pthread_mutex_unlock(&stream->mutex);
-	streams->events->ops->stream_destroy(streams->events->self, handle);
-	return SOMA_STATUS_OK;
+	if (handle != NULL)
+		streams->events->ops->stream_destroy(streams->events->self, handle);
+	return status;
 }
 
 enum soma_status
