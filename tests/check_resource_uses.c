@@ -294,10 +294,44 @@ START_TEST(the_backend_is_told_of_stale_blocks)
 }
 END_TEST
 
-UNIT_MAIN("resource_uses", a_first_use_elsewhere_waits_for_the_allocation,
-	  uses_on_the_blocks_own_stream_wait_for_nothing, a_read_waits_for_the_last_write_and_no_read,
-	  a_write_waits_for_the_last_write_and_all_reads, the_free_waits_for_every_use,
-	  a_use_of_unknown_access_replaces_nothing, a_dropped_prepare_leaves_nothing_to_wait_for,
-	  a_freed_block_has_no_uses, bad_uses_are_refused, without_tracking_uses_are_never_a_silent_success,
-	  decorators_forward_uses, a_synchronous_backend_needs_no_wait_for_the_allocation,
-	  the_backend_is_told_of_uses_and_may_object, the_backend_is_told_of_stale_blocks)
+/* Destroys the stream of the block that is being freed, between the wait for its uses and the free. */
+static void
+destroy_within(struct soma_backend *fake, enum fake_op op, void *context)
+{
+	struct scene *s = context;
+
+	if (op != FAKE_FREE)
+		return;
+	fake->before = NULL;
+	ck_assert_int_eq(soma_resource_stream_destroy(s->resource, s->a), SOMA_STATUS_OK);
+}
+
+START_TEST(a_stream_that_is_destroyed_within_a_free_orders_the_free)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	struct soma_backend_stream *handle = fake_stream(s.resource, s.a);
+
+	fake_work(handle, 5);
+	s.fake->context = &s;
+	s.fake->before = destroy_within;
+	deallocate(s.resource, &s.block);
+	ck_assert_int_eq(fake_block(s.fake, s.block.ptr)->free_stream, handle->index);
+	ck_assert(handle->gone);
+	ck_assert_int_eq(soma_resource_stream_destroy(s.resource, s.a), SOMA_STATUS_STREAM_MISUSE);
+	ck_assert_int_eq(soma_resource_reap_pending(s.resource), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(s.resource), 100);
+	fake_run_all(s.fake);
+	ck_assert_int_eq(soma_resource_reap_pending(s.resource), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(s.resource), 0);
+	end(&s);
+}
+END_TEST
+
+UNIT_MAIN("resource_uses", a_stream_that_is_destroyed_within_a_free_orders_the_free,
+	  a_first_use_elsewhere_waits_for_the_allocation, uses_on_the_blocks_own_stream_wait_for_nothing,
+	  a_read_waits_for_the_last_write_and_no_read, a_write_waits_for_the_last_write_and_all_reads,
+	  the_free_waits_for_every_use, a_use_of_unknown_access_replaces_nothing,
+	  a_dropped_prepare_leaves_nothing_to_wait_for, a_freed_block_has_no_uses, bad_uses_are_refused,
+	  without_tracking_uses_are_never_a_silent_success, decorators_forward_uses,
+	  a_synchronous_backend_needs_no_wait_for_the_allocation, the_backend_is_told_of_uses_and_may_object,
+	  the_backend_is_told_of_stale_blocks)

@@ -50,7 +50,7 @@ is_over(struct soma__streams *streams, struct soma__stream *stream)
 	bool over;
 
 	pthread_mutex_lock(&stream->mutex);
-	over = stream->destroyed && stream->head == NULL;
+	over = stream->destroyed && stream->handle == NULL && stream->head == NULL;
 	if (over && stream->final != NULL) {
 		over = soma__event_done(streams->events, stream->final);
 		if (over) {
@@ -110,6 +110,7 @@ create_locked(struct soma__streams *streams, unsigned flags, const uint64_t *nat
 	pthread_mutex_lock(&stream->mutex);
 	stream->handle = handle;
 	stream->destroyed = false;
+	atomic_store_explicit(&stream->pins, 1, memory_order_release);
 	pthread_mutex_unlock(&stream->mutex);
 	*id = atomic_load_explicit(&stream->id, memory_order_relaxed);
 	return SOMA_STATUS_OK;
@@ -143,9 +144,9 @@ finalise(struct soma__streams *streams, struct soma__stream *stream, struct soma
 }
 
 /* Under the mutex, which is held while a stream without an event is waited for: of several threads that destroy
- * it one comes first, and no other calls the backend with the handle. */
+ * it one comes first. */
 static enum soma_status
-take_handle(struct soma__streams *streams, struct soma__stream *stream, struct soma_backend_stream **handle)
+close_locked(struct soma__streams *streams, struct soma__stream *stream)
 {
 	struct soma__event *final;
 	enum soma_status status = finalise(streams, stream, &final);
@@ -154,15 +155,38 @@ take_handle(struct soma__streams *streams, struct soma__stream *stream, struct s
 		return status;
 	stream->final = final;
 	stream->destroyed = true;
-	*handle = stream->handle;
-	stream->handle = NULL;
 	return SOMA_STATUS_OK;
+}
+
+/* Without a pin: frees that were queued since the stream was destroyed belong to its work, too. */
+static void
+give_handle(struct soma__streams *streams, struct soma__stream *stream, bool queued)
+{
+	struct soma_backend_stream *handle;
+	struct soma__event *final, *before = NULL;
+
+	pthread_mutex_lock(&stream->mutex);
+	if (queued && finalise(streams, stream, &final) == SOMA_STATUS_OK) {
+		before = stream->final;
+		stream->final = final;
+	}
+	handle = stream->handle;
+	stream->handle = NULL;
+	pthread_mutex_unlock(&stream->mutex);
+	soma__event_drop(streams->events, before);
+	streams->events->ops->stream_destroy(streams->events->self, handle);
+}
+
+void
+soma__stream_unpin(struct soma__streams *streams, struct soma__stream *stream, uint64_t id)
+{
+	if (id != 0 && atomic_fetch_sub_explicit(&stream->pins, 1, memory_order_acq_rel) == 1)
+		give_handle(streams, stream, true);
 }
 
 enum soma_status
 soma__stream_destroy(struct soma__streams *streams, uint64_t id)
 {
-	struct soma_backend_stream *handle = NULL;
 	struct soma__stream *stream;
 	enum soma_status status = soma__stream_open(streams, id, &stream);
 
@@ -174,10 +198,11 @@ soma__stream_destroy(struct soma__streams *streams, uint64_t id)
 	if (stream->destroyed || atomic_load_explicit(&stream->id, memory_order_relaxed) != id)
 		status = soma__stream_missing(id);
 	else
-		status = take_handle(streams, stream, &handle);
+		status = close_locked(streams, stream);
 	pthread_mutex_unlock(&stream->mutex);
-	if (handle != NULL)
-		streams->events->ops->stream_destroy(streams->events->self, handle);
+	if (status == SOMA_STATUS_OK &&
+	    atomic_fetch_sub_explicit(&stream->pins, 1, memory_order_acq_rel) == 1)
+		give_handle(streams, stream, false);
 	return status;
 }
 
@@ -256,7 +281,7 @@ soma__stream_now(struct soma__streams *streams, uint64_t id, struct soma__event 
 	if (stream == NULL)
 		return SOMA_STATUS_OK;
 	pthread_mutex_lock(&stream->mutex);
-	if (stream->destroyed)
+	if (stream->destroyed && stream->handle == NULL)
 		*event = soma__event_share(stream->final);
 	else if (stream->handle != NULL)
 		status = soma__event_record(streams->events, stream->handle, event);
@@ -335,7 +360,7 @@ has_passed(struct soma__streams *streams, struct soma__stream *stream, struct so
 {
 	struct soma__event *event = record->passed;
 
-	if (event == NULL && stream->destroyed)
+	if (event == NULL && stream->destroyed && stream->handle == NULL)
 		event = stream->final;
 	else if (event == NULL &&
 		 soma__event_record(streams->events, stream->handle, &event) == SOMA_STATUS_OK)

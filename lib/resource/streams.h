@@ -8,7 +8,8 @@
  *
  * A stream's mutex is held while an event is recorded behind a free and while events are queried,
  * neither of which waits; so pending frees are in the stream's order.  Not held while frees are
- * completed.  Using a stream while it is being destroyed is the caller's error.
+ * completed.  Using a stream while it is being destroyed is the caller's error; freeing its blocks is not:
+ * a free pins the stream, and the handle is the backend's again when it is destroyed and nobody pins it.
  */
 #ifndef SOMA_LIB_RESOURCE_STREAMS_H
 #define SOMA_LIB_RESOURCE_STREAMS_H
@@ -30,7 +31,8 @@ struct soma__stream {
 	_Atomic uint64_t id;
 	struct soma_backend_stream *handle; /* NULL: the backend has no streams */
 	pthread_mutex_t mutex;
-	_Atomic bool destroyed;    /* written under mutex */
+	_Atomic uint32_t pins;  /* 1 until it is destroyed, and 1 for each free under way; slot 0: unused */
+	_Atomic bool destroyed; /* written under mutex */
 	struct soma__event *final; /* mutex; destroyed: all its work; NULL: that is done */
 	struct soma__record *head; /* mutex; the pending frees, oldest first */
 	struct soma__record *tail;
@@ -58,6 +60,10 @@ void soma__streams_fini(struct soma__streams *streams);
 enum soma_status soma__stream_create(struct soma__streams *streams, unsigned flags, const uint64_t *native,
 				     uint64_t *id);
 enum soma_status soma__stream_destroy(struct soma__streams *streams, uint64_t id);
+
+/* False: it is destroyed, or becomes so right now.  Until the pin is taken back the handle stays valid. */
+static inline bool soma__stream_pin(struct soma__streams *streams, struct soma__stream *stream, uint64_t id);
+void soma__stream_unpin(struct soma__streams *streams, struct soma__stream *stream, uint64_t id);
 
 /*
  * An event that covers all work queued on the stream until now, with a reference for the caller;
@@ -92,6 +98,25 @@ soma__stream_find(struct soma__streams *streams, uint64_t id)
 		return NULL;
 	stream = soma__stream_at(streams, (uint32_t)slot);
 	return atomic_load_explicit(&stream->id, memory_order_acquire) == id ? stream : NULL;
+}
+
+static inline bool
+soma__stream_pin(struct soma__streams *streams, struct soma__stream *stream, uint64_t id)
+{
+	uint32_t pins;
+
+	if (id == 0)
+		return true;
+	pins = atomic_load_explicit(&stream->pins, memory_order_relaxed);
+	do {
+		if (pins == 0 || atomic_load_explicit(&stream->destroyed, memory_order_relaxed))
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(&stream->pins, &pins, pins + 1, memory_order_acquire,
+							memory_order_relaxed));
+	if (atomic_load_explicit(&stream->id, memory_order_relaxed) == id)
+		return true;
+	soma__stream_unpin(streams, stream, id); /* the slot has another stream by now */
+	return false;
 }
 
 /* Records that there is no such stream. */

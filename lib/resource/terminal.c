@@ -329,14 +329,14 @@ wait_for_gone(struct soma__terminal *terminal, struct soma__record *record)
 	return status;
 }
 
-/* What must come before the free: l->stream is found and waits for the block's uses. */
+/* What must come before the free: l->stream is found, pinned, and waits for the block's uses. */
 static inline enum soma_status
 order_free(struct leaving *l)
 {
 	struct soma__stream *stream = soma__stream_find(&l->terminal->streams, l->record->stream);
 	enum soma_status status = SOMA_STATUS_OK;
 
-	if (stream != NULL && !atomic_load_explicit(&stream->destroyed, memory_order_relaxed))
+	if (stream != NULL && soma__stream_pin(&l->terminal->streams, stream, l->record->stream))
 		l->stream = stream;
 	else
 		status = wait_for_gone(l->terminal, l->record);
@@ -345,22 +345,33 @@ order_free(struct leaving *l)
 	return status;
 }
 
+static inline enum soma_status
+free_ordered(const struct leaving *l)
+{
+	struct soma__terminal *terminal = l->terminal;
+	bool deferred =
+		terminal->keeps || (terminal->ordered && l->stream != NULL && l->stream->handle != NULL);
+
+	soma__resource_tell(atomic_load_explicit(&l->record->via, memory_order_relaxed), SOMA__FREEING,
+			    l->record, deferred);
+	return terminal->keeps ? free_kept(l) : free_plain(l, deferred);
+}
+
 /* Frees a claimed (CLOSING) record. */
 static inline enum soma_status
 free_claimed(struct soma__terminal *terminal, struct soma__record *record)
 {
 	struct leaving l = leaving(terminal, record);
+	uint64_t stream = record->stream;
 	enum soma_status status = order_free(&l);
-	bool deferred;
 
-	if (__builtin_expect(status != SOMA_STATUS_OK, 0)) {
+	if (__builtin_expect(status == SOMA_STATUS_OK, 1))
+		status = free_ordered(&l);
+	else
 		soma__record_set(record, SOMA__RECORD_LIVE);
-		return status;
-	}
-	deferred = terminal->keeps || (terminal->ordered && l.stream != NULL && l.stream->handle != NULL);
-	soma__resource_tell(atomic_load_explicit(&record->via, memory_order_relaxed), SOMA__FREEING, record,
-			    deferred);
-	return terminal->keeps ? free_kept(&l) : free_plain(&l, deferred);
+	if (l.stream != NULL)
+		soma__stream_unpin(&terminal->streams, l.stream, stream);
+	return status;
 }
 
 /* Its own errors must not hide ours, which are therefore recorded last. */
