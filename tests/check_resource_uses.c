@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/resource/terminal.h"
+#include "lib/resource/uses.h"
 #include "tests/check_resource_fake.h"
 
 /* A stack with three streams. */
@@ -327,7 +328,33 @@ START_TEST(a_stream_that_is_destroyed_within_a_free_orders_the_free)
 }
 END_TEST
 
-UNIT_MAIN("resource_uses", a_stream_that_is_destroyed_within_a_free_orders_the_free,
+/* Two threads end uses on one stream: the one that recorded its event first comes to the block last. */
+START_TEST(an_earlier_event_does_not_replace_a_later_one)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	struct soma__terminal *terminal = s.resource->terminal;
+	struct soma_backend_stream *handle = fake_stream(s.resource, s.b);
+	struct soma__stream *stream = soma__stream_find(&terminal->streams, s.b);
+	struct soma_use first = prepare(s.resource, &s.block, s.b, SOMA_ACCESS_READ), second = first;
+	struct soma__mark earlier, later;
+
+	fake_work(handle, 1);
+	earlier = soma__stream_mark(&terminal->streams, stream);
+	fake_work(handle, 1);
+	later = soma__stream_mark(&terminal->streams, stream);
+	ck_assert_int_eq(soma__uses_finish(terminal, &second, &later), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma__uses_finish(terminal, &first, &earlier), SOMA_STATUS_OK);
+	soma__event_drop(&terminal->events, earlier.event);
+	soma__event_drop(&terminal->events, later.event);
+	uint64_t position = handle->queued;
+	deallocate(s.resource, &s.block);
+	ck_assert(ordered(&s, s.a, s.b, position));
+	end(&s);
+}
+END_TEST
+
+UNIT_MAIN("resource_uses", an_earlier_event_does_not_replace_a_later_one,
+	  a_stream_that_is_destroyed_within_a_free_orders_the_free,
 	  a_first_use_elsewhere_waits_for_the_allocation, uses_on_the_blocks_own_stream_wait_for_nothing,
 	  a_read_waits_for_the_last_write_and_no_read, a_write_waits_for_the_last_write_and_all_reads,
 	  the_free_waits_for_every_use, a_use_of_unknown_access_replaces_nothing,

@@ -289,6 +289,20 @@ soma__stream_now(struct soma__streams *streams, uint64_t id, struct soma__event 
 	return status;
 }
 
+/* Number and event together under the mutex: so the numbers are in the order of the events. */
+struct soma__mark
+soma__stream_mark(struct soma__streams *streams, struct soma__stream *stream)
+{
+	struct soma__mark mark = { 0 };
+
+	pthread_mutex_lock(&stream->mutex);
+	if (stream->handle != NULL)
+		(void)soma__event_record(streams->events, stream->handle, &mark.event);
+	mark.number = ++stream->marks;
+	pthread_mutex_unlock(&stream->mutex);
+	return mark;
+}
+
 /* ---- pending frees -------------------------------------------------------------------------- */
 
 /* Under the mutex, which then saves the pool's: an event behind the free.  NULL: there is none to be had. */

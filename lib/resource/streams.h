@@ -34,6 +34,7 @@ struct soma__stream {
 	_Atomic uint32_t pins;  /* 1 until it is destroyed, and 1 for each free under way; slot 0: unused */
 	_Atomic bool destroyed; /* written under mutex */
 	struct soma__event *final; /* mutex; destroyed: all its work; NULL: that is done */
+	uint64_t marks;            /* mutex; how many there were */
 	struct soma__record *head; /* mutex; the pending frees, oldest first */
 	struct soma__record *tail;
 	struct soma__event *spare; /* mutex; of frees that were completed, for the next ones */
@@ -70,6 +71,15 @@ void soma__stream_unpin(struct soma__streams *streams, struct soma__stream *stre
  * NULL: all of it is done.
  */
 enum soma_status soma__stream_now(struct soma__streams *streams, uint64_t id, struct soma__event **event);
+
+/* The end of a stream's work at some moment. */
+struct soma__mark {
+	struct soma__event *event; /* NULL: there was none to be had; all work of the stream, then */
+	uint64_t number;           /* of two marks of a stream the later one has the larger number */
+};
+
+/* With a reference for the caller. */
+struct soma__mark soma__stream_mark(struct soma__streams *streams, struct soma__stream *stream);
 
 /* The free of this record has been queued on the stream: it is retired from now on. */
 void soma__stream_retire(struct soma__streams *streams, struct soma__stream *stream,

@@ -59,10 +59,10 @@ soma_resource_prepare_use(struct soma_resource *resource, struct soma_block_id b
 
 /* What cannot be recorded for want of memory is waited for instead. */
 static enum soma_status
-finish_one(struct soma__terminal *terminal, const struct soma_use *use, struct soma__event *event,
+finish_one(struct soma__terminal *terminal, const struct soma_use *use, const struct soma__mark *mark,
 	   const struct soma__stream *stream)
 {
-	enum soma_status status = soma__uses_finish(terminal, use, event);
+	enum soma_status status = soma__uses_finish(terminal, use, mark);
 
 	if (status != SOMA_STATUS_OUT_OF_HOST_MEMORY)
 		return status;
@@ -85,7 +85,7 @@ enum soma_status
 soma_resource_finish_use(struct soma_resource *resource, struct soma_use *uses, size_t count)
 {
 	struct soma__terminal *terminal = resource->terminal;
-	struct soma__event *event = NULL;
+	struct soma__mark mark;
 	struct soma__stream *stream;
 	enum soma_status status = check_tracking(resource);
 
@@ -97,13 +97,13 @@ soma_resource_finish_use(struct soma_resource *resource, struct soma_use *uses, 
 	if (status != SOMA_STATUS_OK)
 		return status;
 	/* Without an event the uses stand for all work of the stream, see uses.h. */
-	(void)soma__event_record(&terminal->events, stream->handle, &event);
+	mark = soma__stream_mark(&terminal->streams, stream);
 	for (size_t i = 0; i < count; i++) {
-		uses[i].status = finish_one(terminal, &uses[i], event, stream);
+		uses[i].status = finish_one(terminal, &uses[i], &mark, stream);
 		if (status == SOMA_STATUS_OK)
 			status = uses[i].status;
 	}
-	soma__event_drop(&terminal->events, event);
+	soma__event_drop(&terminal->events, mark.event);
 	return status;
 }
 

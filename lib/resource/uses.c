@@ -248,7 +248,7 @@ end_seen(struct soma__terminal *terminal, struct soma__uses *uses, uint64_t seen
 
 static enum soma_status
 finish_claimed(struct soma__terminal *terminal, struct soma__record *record, const struct soma_use *use,
-	       struct soma__event *event)
+	       const struct soma__mark *mark)
 {
 	bool writes = (use->access & SOMA_ACCESS_WRITE) != 0;
 	struct soma__access *place;
@@ -258,14 +258,17 @@ finish_claimed(struct soma__terminal *terminal, struct soma__record *record, con
 		return status;
 	if (writes)
 		end_seen(terminal, record->uses, use->seen);
-	end_access(terminal, place);
-	place->event = soma__event_share(event);
+	if (place->number == 0 || place->mark < mark->number) {
+		end_access(terminal, place);
+		place->event = soma__event_share(mark->event);
+		place->mark = mark->number;
+	}
 	place->number = ++record->uses->number;
 	return SOMA_STATUS_OK;
 }
 
 enum soma_status
-soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use, struct soma__event *event)
+soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use, const struct soma__mark *mark)
 {
 	struct soma__record *record;
 	enum soma_status status =
@@ -274,7 +277,7 @@ soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use, s
 	if (status != SOMA_STATUS_OK)
 		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
 					    use->stream);
-	status = finish_claimed(terminal, record, use, event);
+	status = finish_claimed(terminal, record, use, mark);
 	soma__record_set(record, SOMA__RECORD_LIVE);
 	return status;
 }

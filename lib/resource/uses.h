@@ -20,6 +20,7 @@ struct soma__access {
 	uint64_t stream;
 	uint64_t number;           /* 0: room only, no access is outstanding */
 	struct soma__event *event; /* NULL: the stream's work until it is asked for */
+	uint64_t mark;             /* the event's number on the stream; 0: the allocation's */
 	bool writes;
 };
 
@@ -36,9 +37,12 @@ enum soma_status soma__uses_look(struct soma__terminal *terminal, const struct s
 
 enum soma_status soma__uses_prepare(struct soma__terminal *terminal, struct soma_use *use,
 				    const struct soma__stream *stream, struct soma__used *used);
-/* event: all work on the stream until now, or NULL; the caller keeps its reference. */
+/*
+ * mark: of the use's stream, behind its work; the caller keeps its reference.  Of uses that end at once the one with
+ * the earlier mark may come last: the place keeps the latest.
+ */
 enum soma_status soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use,
-				   struct soma__event *event);
+				   const struct soma__mark *mark);
 
 /* For a CLOSING record: its stream (NULL: the host) waits for all others' accesses. */
 enum soma_status soma__uses_before_free(struct soma__terminal *terminal, struct soma__record *record,
