@@ -209,6 +209,57 @@ START_TEST(quarantine_counts_until_it_is_let_go)
 }
 END_TEST
 
-UNIT_MAIN("resource_pressure", the_owner_is_asked_until_there_is_room,
-	  an_owner_who_frees_nothing_is_not_asked_for_ever, the_ladder_goes_from_the_cheapest_to_the_dearest,
-	  a_failure_names_the_largest_holders, quarantine_counts_until_it_is_let_go)
+/* ---- callbacks of several stacks -------------------------------------------------------------- */
+
+struct side {
+	struct soma_backend *fake;
+	struct soma_resource *terminal, *budget;
+	struct side *other;
+	int calls;
+};
+
+static bool
+ask_the_other(void *context, uint64_t bytes_needed, unsigned attempt)
+{
+	struct side *side = context;
+
+	(void)bytes_needed, (void)attempt;
+	side->calls++;
+	ck_assert_int_eq(try_allocate(side->other->budget, 900), SOMA_STATUS_OUT_OF_BUDGET);
+	return false;
+}
+
+static void
+begin_side(struct side *side, struct side *other)
+{
+	side->fake = fake_create(0, &side->terminal);
+	side->budget = budget_of(side->terminal, 1000);
+	side->other = other;
+	soma_resource_set_pressure_callback(side->budget, ask_the_other, side);
+}
+
+START_TEST(callbacks_that_ask_each_others_stacks_end)
+{
+	struct side a = { 0 }, b = { 0 };
+
+	begin_side(&a, &b);
+	begin_side(&b, &a);
+	struct soma_block of_a = allocate(a.budget, 600, 0), of_b = allocate(b.budget, 600, 0);
+	ck_assert_int_eq(try_allocate(a.budget, 900), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_int_eq(a.calls, 1);
+	ck_assert_int_eq(b.calls, 1);
+	deallocate(a.budget, &of_a);
+	deallocate(b.budget, &of_b);
+	soma_resource_release(a.budget);
+	soma_resource_release(a.terminal);
+	soma_resource_release(b.budget);
+	soma_resource_release(b.terminal);
+	fake_destroy(a.fake);
+	fake_destroy(b.fake);
+}
+END_TEST
+
+UNIT_MAIN("resource_pressure", callbacks_that_ask_each_others_stacks_end,
+	  the_owner_is_asked_until_there_is_room, an_owner_who_frees_nothing_is_not_asked_for_ever,
+	  the_ladder_goes_from_the_cheapest_to_the_dearest, a_failure_names_the_largest_holders,
+	  quarantine_counts_until_it_is_let_go)

@@ -211,7 +211,8 @@ enum soma_status soma_resource_trim_to(struct soma_resource *resource, uint64_t 
  * The last resort before a request fails: frees or spills something and returns
  * true to have the request tried again, up to SOMA_PRESSURE_ATTEMPTS_MAX times a request.
  * bytes_needed is what is missing, attempt counts from 1.  One call runs at a time; a request made within it
- * that runs short fails without calling it again.  It must not wait for a thread that may be
+ * that runs short fails without calling it again, and without calling another stack's callback that is
+ * running already.  It must not wait for a thread that may be
  * allocating from this stack.
  */
 #define SOMA_PRESSURE_ATTEMPTS_MAX 8

@@ -15,8 +15,13 @@
 
 #define HOLDERS 3
 
-/* The terminals whose callback this thread is in: not to be called again from within. */
-static _Thread_local const struct soma__terminal *pressed;
+/* The terminals whose callbacks this thread is in, innermost first: not to be called again from within. */
+struct pressed {
+	const struct soma__terminal *terminal;
+	const struct pressed *outer;
+};
+
+static _Thread_local const struct pressed *pressed;
 
 static bool
 is_shortage(enum soma_status status)
@@ -124,19 +129,37 @@ find_callback(const struct soma__call *call, void **context)
 	return callback;
 }
 
+static bool
+is_pressed(const struct soma__terminal *terminal)
+{
+	for (const struct pressed *p = pressed; p != NULL; p = p->outer)
+		if (p->terminal == terminal)
+			return true;
+	return false;
+}
+
+/* Waiting for another stack's turn from within a callback, two threads could wait for each other. */
+static bool
+take_turn(struct soma__terminal *terminal)
+{
+	if (pressed != NULL)
+		return !is_pressed(terminal) && pthread_mutex_trylock(&terminal->pressing) == 0;
+	pthread_mutex_lock(&terminal->pressing);
+	return true;
+}
+
 /* Another thread's callback may have helped this one while it waited for its turn. */
 static enum soma_status
 call_owner(struct soma__call *call, soma__call_attempt *attempt, enum soma_status status, unsigned *attempts)
 {
 	struct soma__terminal *terminal = call->via->terminal;
-	const struct soma__terminal *outer = pressed;
+	const struct pressed frame = { terminal, pressed };
 	void *context;
 	soma_pressure_callback *callback = find_callback(call, &context);
 
-	if (callback == NULL || pressed == terminal)
+	if (callback == NULL || !take_turn(terminal))
 		return status;
-	pthread_mutex_lock(&terminal->pressing);
-	pressed = terminal;
+	pressed = &frame;
 	status = try_again(call, attempt);
 	while (is_shortage(status) && *attempts < SOMA_PRESSURE_ATTEMPTS_MAX) {
 		if (!callback(context, bytes_needed(call), ++*attempts))
@@ -144,7 +167,7 @@ call_owner(struct soma__call *call, soma__call_attempt *attempt, enum soma_statu
 		(void)soma__terminal_reap(terminal);
 		status = try_again(call, attempt);
 	}
-	pressed = outer;
+	pressed = frame.outer;
 	pthread_mutex_unlock(&terminal->pressing);
 	return status;
 }
