@@ -161,5 +161,20 @@ START_TEST(a_backend_that_cannot_be_opened_is_an_error)
 }
 END_TEST
 
-UNIT_MAIN("resource_host", blocks_are_memory_of_this_process, a_use_on_another_stream_holds_the_free_back,
+START_TEST(what_a_backend_releases_while_it_is_closed_is_not_listened_to)
+{
+	const struct soma__backend_config config = { .name = "releases_late", .search = MODULES_FOLDER };
+	struct soma_block block = { .size = sizeof block };
+	struct soma_resource *resource;
+
+	ck_assert_int_eq(soma__resource_open(&config, &resource), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_resource_allocate(resource, 100, 0, &block), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_resource_deallocate(resource, &block), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 100);
+	soma_resource_release(resource);
+}
+END_TEST
+
+UNIT_MAIN("resource_host", what_a_backend_releases_while_it_is_closed_is_not_listened_to,
+	  blocks_are_memory_of_this_process, a_use_on_another_stream_holds_the_free_back,
 	  threads_share_a_budget_over_real_memory, a_backend_that_cannot_be_opened_is_an_error)

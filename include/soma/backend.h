@@ -164,7 +164,7 @@ struct soma_backend_host {
 	 * Memory that free had taken and kept (SOMA_BACKEND_KEEPS_FREED) has gone back: `ptr`
 	 * as alloc gave it, `size` as alloc was told.  Called from within any op, exactly once for each
 	 * block that free took, before the same address is given out again; but never for a condemned
-	 * one (struct soma_backend_guard_stats), nor for what is left at close.
+	 * one (struct soma_backend_guard_stats), nor for what is left at close: close itself must not call it.
 	 */
 	void (*released)(void *context, uint64_t ptr, uint64_t size);
 

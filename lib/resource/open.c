@@ -5,6 +5,7 @@
  */
 #include "lib/resource/open.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "lib/base/error.h"
@@ -12,7 +13,8 @@
 
 struct opened {
 	struct soma__backend *backend;
-	struct soma_resource *terminal; /* NULL until it is made: nothing can have been freed before */
+	/* NULL until it is made: nothing can have been freed before; and from when it is taken apart on. */
+	struct soma_resource *_Atomic terminal;
 };
 
 static void
@@ -20,7 +22,16 @@ tell_released(void *context, uint64_t ptr, uint64_t size)
 {
 	struct opened *opened = context;
 
-	soma__terminal_released(opened->terminal, ptr, size);
+	soma__terminal_released(atomic_load(&opened->terminal), ptr, size);
+}
+
+/* A backend that calls released() from within close, which it must not, is not listened to. */
+static void
+stop_listening(void *context)
+{
+	struct opened *opened = context;
+
+	atomic_store(&opened->terminal, NULL);
 }
 
 static void
@@ -39,9 +50,11 @@ open_both(struct opened *opened, const struct soma__backend_config *config)
 	struct soma__terminal_config terminal = {
 		.backend = { .size = sizeof terminal.backend },
 		.device = config->device,
+		.closing = stop_listening,
 		.closed = close_backend,
 		.context = opened,
 	};
+	struct soma_resource *made;
 	enum soma_status status;
 
 	listening.released = tell_released;
@@ -52,9 +65,11 @@ open_both(struct opened *opened, const struct soma__backend_config *config)
 	terminal.backend.ops = opened->backend->ops;
 	terminal.backend.self = opened->backend->self;
 	terminal.capabilities = opened->backend->capabilities;
-	status = soma__terminal_create(&terminal, &opened->terminal);
+	status = soma__terminal_create(&terminal, &made);
 	if (status != SOMA_STATUS_OK)
 		soma__backend_close(opened->backend);
+	else
+		atomic_store(&opened->terminal, made);
 	return status;
 }
 
@@ -71,7 +86,7 @@ soma__resource_open(const struct soma__backend_config *config, struct soma_resou
 		free(opened);
 		return status;
 	}
-	*resource = opened->terminal;
+	*resource = atomic_load(&opened->terminal);
 	return SOMA_STATUS_OK;
 }
 

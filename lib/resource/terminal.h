@@ -22,7 +22,8 @@ struct soma__terminal {
 	struct soma_resource base;
 	const struct soma_backend_ops *ops;
 	struct soma_backend *self;
-	void (*closed)(void *context); /* after the last call to the backend */
+	void (*closing)(void *context); /* before anything is taken apart */
+	void (*closed)(void *context);  /* after the last call to the backend */
 	void *context;
 	uint64_t capabilities;
 	bool ordered; /* frees take effect in stream order, and events say when */
@@ -45,7 +46,8 @@ struct soma__terminal_config {
 	uint64_t capabilities;             /* as the loader masked them; 0: what query says */
 	struct soma_backend_inner backend; /* open; ops and self stay valid until closed() */
 	int device;
-	void (*closed)(void *context); /* NULL: nothing to do */
+	void (*closing)(void *context); /* NULL: nothing to do */
+	void (*closed)(void *context);  /* the same */
 	void *context;
 };
 

@@ -38,6 +38,8 @@ destroy_terminal(struct soma_resource *resource)
 	void (*closed)(void *context) = terminal->closed;
 	void *context = terminal->context;
 
+	if (terminal->closing != NULL)
+		terminal->closing(context);
 	soma__uses_drop_all(terminal);
 	soma__streams_fini(&terminal->streams);
 	soma__events_fini(&terminal->events);
@@ -83,6 +85,7 @@ init_terminal(struct soma__terminal *terminal, const struct soma__terminal_confi
 	atomic_init(&terminal->base.references, 1);
 	terminal->ops = config->backend.ops;
 	terminal->self = config->backend.self;
+	terminal->closing = config->closing;
 	terminal->closed = config->closed;
 	terminal->context = config->context;
 	terminal->device = config->device;

@@ -36,6 +36,7 @@
 
 struct soma_backend {
 	const struct soma_backend_host *host;
+	uint64_t kept, kept_size; /* RELEASES_LATE */
 };
 
 static void
@@ -97,6 +98,10 @@ static void
 module_close(struct soma_backend *self)
 {
 	self->host->log(self->host->context, SOMA_BACKEND_LOG_INFO, "closed");
+#ifdef RELEASES_LATE
+	self->host->released(self->host->context, self->kept, self->kept_size);
+	free((void *)(uintptr_t)self->kept);
+#endif
 	self->host->free(self->host->context, self, sizeof *self);
 }
 
@@ -129,8 +134,13 @@ static enum soma_status
 module_free(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
 {
 	(void)stream;
+#ifdef RELEASES_LATE
+	self->kept = ptr;
+	self->kept_size = size;
+#else
 	self->host->released(self->host->context, ptr, size);
 	free((void *)(uintptr_t)ptr);
+#endif
 	return SOMA_STATUS_OK;
 }
 
