@@ -259,7 +259,34 @@ START_TEST(callbacks_that_ask_each_others_stacks_end)
 }
 END_TEST
 
-UNIT_MAIN("resource_pressure", callbacks_that_ask_each_others_stacks_end,
-	  the_owner_is_asked_until_there_is_room, an_owner_who_frees_nothing_is_not_asked_for_ever,
-	  the_ladder_goes_from_the_cheapest_to_the_dearest, a_failure_names_the_largest_holders,
-	  quarantine_counts_until_it_is_let_go)
+static bool
+fail_otherwise(void *context, uint64_t bytes_needed, unsigned attempt)
+{
+	struct soma_block no_block = { .size = sizeof no_block, .ptr = 1, .id = { 1, 1 } };
+
+	(void)bytes_needed, (void)attempt;
+	ck_assert_int_ne(soma_resource_deallocate(context, &no_block), SOMA_STATUS_OK);
+	return false;
+}
+
+START_TEST(errors_within_the_callback_do_not_change_the_figures)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct soma_block block = allocate(budget, 600, 0);
+
+	soma_resource_set_pressure_callback(budget, fail_otherwise, budget);
+	ck_assert_int_eq(try_allocate(budget, 900), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(900, 600, 400, 1000);
+	deallocate(budget, &block);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+UNIT_MAIN("resource_pressure", errors_within_the_callback_do_not_change_the_figures,
+	  callbacks_that_ask_each_others_stacks_end, the_owner_is_asked_until_there_is_room,
+	  an_owner_who_frees_nothing_is_not_asked_for_ever, the_ladder_goes_from_the_cheapest_to_the_dearest,
+	  a_failure_names_the_largest_holders, quarantine_counts_until_it_is_let_go)

@@ -105,12 +105,27 @@ static const struct step {
 
 #define STEPS (sizeof steps / sizeof steps[0])
 
+/* A request that ran short. */
+struct shortage {
+	struct soma__call *call;
+	soma__call_attempt *attempt;
+	struct soma_error
+		error;     /* of the last attempt: what runs between attempts records errors of its own */
+	unsigned tried;    /* a bit for each step */
+	unsigned attempts; /* calls of the owner */
+};
+
 /* Once more, with the record of what refused it last. */
 static enum soma_status
-try_again(struct soma__call *call, soma__call_attempt *attempt)
+try_again(struct shortage *shortage)
 {
-	call->refused = NULL;
-	return attempt(call);
+	enum soma_status status;
+
+	shortage->call->refused = NULL;
+	status = shortage->attempt(shortage->call);
+	if (status != SOMA_STATUS_OK)
+		shortage->error = *soma_error_last();
+	return status;
 }
 
 /* ---- the owner's callback ------------------------------------------------------------- */
@@ -150,8 +165,9 @@ take_turn(struct soma__terminal *terminal)
 
 /* Another thread's callback may have helped this one while it waited for its turn. */
 static enum soma_status
-call_owner(struct soma__call *call, soma__call_attempt *attempt, enum soma_status status, unsigned *attempts)
+call_owner(struct shortage *shortage, enum soma_status status)
 {
+	struct soma__call *call = shortage->call;
 	struct soma__terminal *terminal = call->via->terminal;
 	const struct pressed frame = { terminal, pressed };
 	void *context;
@@ -160,12 +176,12 @@ call_owner(struct soma__call *call, soma__call_attempt *attempt, enum soma_statu
 	if (callback == NULL || !take_turn(terminal))
 		return status;
 	pressed = &frame;
-	status = try_again(call, attempt);
-	while (is_shortage(status) && *attempts < SOMA_PRESSURE_ATTEMPTS_MAX) {
-		if (!callback(context, bytes_needed(call), ++*attempts))
+	status = try_again(shortage);
+	while (is_shortage(status) && shortage->attempts < SOMA_PRESSURE_ATTEMPTS_MAX) {
+		if (!callback(context, bytes_needed(call), ++shortage->attempts))
 			break;
 		(void)soma__terminal_reap(terminal);
-		status = try_again(call, attempt);
+		status = try_again(shortage);
 	}
 	pressed = frame.outer;
 	pthread_mutex_unlock(&terminal->pressing);
@@ -257,9 +273,10 @@ fill_figures(const struct soma__call *call, struct soma_error *error)
 }
 
 static enum soma_status
-fail(struct soma__call *call, enum soma_status status, unsigned tried, unsigned attempts)
+fail(const struct shortage *shortage, enum soma_status status)
 {
-	struct soma_error error = *soma_error_last();
+	const struct soma__call *call = shortage->call;
+	struct soma_error error = shortage->error;
 	struct text text = { 0 };
 
 	fill_figures(call, &error);
@@ -269,7 +286,7 @@ fail(struct soma__call *call, enum soma_status status, unsigned tried, unsigned 
 		append(&text, ", %" PRIu64 " promised to others", call->pressure);
 	if (call->hopeless)
 		append(&text, "; larger than the limit");
-	append_tried(&text, tried, attempts);
+	append_tried(&text, shortage->tried, shortage->attempts);
 	append_holders(&text, call->via);
 	(void)soma__error_text(status, "%s", text.text);
 	soma__error_sizes(error.requested, error.current, error.remaining, error.limit);
@@ -285,29 +302,30 @@ tell_failed(const struct soma__call *call)
 }
 
 static enum soma_status
-climb(struct soma__call *call, soma__call_attempt *attempt, enum soma_status status, unsigned *tried,
-      unsigned *attempts)
+climb(struct shortage *shortage, enum soma_status status)
 {
+	struct soma__call *call = shortage->call;
+
 	for (size_t i = 0; i < STEPS && is_shortage(status) && !call->hopeless; i++) {
 		if (!steps[i].run(call->via->terminal, call))
 			continue;
-		*tried |= 1u << i;
-		status = try_again(call, attempt);
+		shortage->tried |= 1u << i;
+		status = try_again(shortage);
 	}
 	if (is_shortage(status) && !call->hopeless)
-		status = call_owner(call, attempt, status, attempts);
+		status = call_owner(shortage, status);
 	return status;
 }
 
 enum soma_status
 soma__pressure_relieve(struct soma__call *call, soma__call_attempt *attempt, enum soma_status status)
 {
-	unsigned tried = 0, attempts = 0;
-
-	if (is_shortage(status))
-		status = climb(call, attempt, status, &tried, &attempts);
-	if (is_shortage(status))
-		(void)fail(call, status, tried, attempts);
+	if (is_shortage(status)) {
+		struct shortage shortage = { .call = call, .attempt = attempt, .error = *soma_error_last() };
+		status = climb(&shortage, status);
+		if (is_shortage(status))
+			(void)fail(&shortage, status);
+	}
 	if (status != SOMA_STATUS_OK)
 		tell_failed(call);
 	return status;
