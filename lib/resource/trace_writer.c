@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -52,14 +53,46 @@ write_failed(struct soma__trace_writer *writer, int error)
 	soma__log(SOMA_LOG_ERROR, "a trace cannot be written any more: %s", strerror(error));
 }
 
+/* A pipe without a reader is this trace's error and not the program's end: a SIGPIPE that comes of the
+ * write is taken back, one that was pending before stays. */
+static ssize_t
+write_quietly(int fd, const char *text, size_t size)
+{
+	sigset_t broken, old, pending;
+	int error;
+
+	sigemptyset(&broken);
+	sigaddset(&broken, SIGPIPE);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &broken, &old);
+	ssize_t put = write(fd, text, size);
+	error = errno;
+	if (put < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE))
+		(void)sigtimedwait(&broken, NULL, &(struct timespec){ 0 });
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = error;
+	return put;
+}
+
+/* False: the error is none that passes. */
+static bool
+wait_to_write(int fd)
+{
+	struct pollfd room = { .fd = fd, .events = POLLOUT };
+
+	if (errno == EAGAIN)
+		return poll(&room, 1, -1) >= 0 || errno == EINTR;
+	return errno == EINTR;
+}
+
 static void
 write_buffer(struct soma__trace_writer *writer)
 {
 	size_t done = 0;
 
 	while (done < writer->used && writer->error == 0) {
-		ssize_t put = write(writer->fd, writer->buffer + done, writer->used - done);
-		if (put < 0 && errno != EINTR)
+		ssize_t put = write_quietly(writer->fd, writer->buffer + done, writer->used - done);
+		if (put < 0 && !wait_to_write(writer->fd))
 			write_failed(writer, errno);
 		if (put > 0)
 			done += (size_t)put;
