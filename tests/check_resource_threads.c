@@ -416,7 +416,60 @@ START_TEST(the_owner_serves_one_thread_at_a_time_and_all_in_the_end)
 }
 END_TEST
 
-UNIT_MAIN("resource_threads", of_many_frees_of_a_block_one_succeeds,
+/* ---- a callback that is taken away ----------------------------------------------------------- */
+
+struct owner {
+	_Atomic int entered, left;
+};
+
+static bool
+linger(void *context, uint64_t bytes_needed, unsigned attempt)
+{
+	struct owner *owner = context;
+
+	(void)bytes_needed, (void)attempt;
+	atomic_store(&owner->entered, 1);
+	for (int i = 0; i < 100000; i++)
+		sched_yield();
+	atomic_store(&owner->left, 1);
+	return false;
+}
+
+static void *
+need_too_much(void *argument)
+{
+	struct worker *w = argument;
+	struct soma_block block = { .size = sizeof block };
+
+	ck_assert_int_eq(soma_resource_allocate(w->budget, 100, 0, &block), SOMA_STATUS_OUT_OF_BUDGET);
+	return NULL;
+}
+
+START_TEST(a_callback_that_is_taken_away_is_over)
+{
+	struct soma_resource *terminal, *budget;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct worker worker = { 0 };
+	struct owner owner = { 0 };
+
+	ck_assert_int_eq(soma_budget_create(terminal, 100, &budget), SOMA_STATUS_OK);
+	struct soma_block block = allocate(budget, 100, 0);
+	worker.budget = budget;
+	soma_resource_set_pressure_callback(budget, linger, &owner);
+	ck_assert_int_eq(pthread_create(&worker.thread, NULL, need_too_much, &worker), 0);
+	while (!atomic_load(&owner.entered))
+		sched_yield();
+	soma_resource_set_pressure_callback(budget, NULL, NULL);
+	ck_assert_int_eq(atomic_load(&owner.left), 1);
+	pthread_join(worker.thread, NULL);
+	deallocate(budget, &block);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+UNIT_MAIN("resource_threads", a_callback_that_is_taken_away_is_over, of_many_frees_of_a_block_one_succeeds,
 	  of_many_destructions_of_a_stream_one_succeeds, shares_that_fit_are_never_refused,
 	  everything_at_once_on_a_stream_ordered_backend, everything_at_once_on_a_synchronous_backend,
 	  everything_at_once_under_a_guard, threads_beyond_the_slots_are_counted_as_exactly,

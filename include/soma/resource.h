@@ -219,7 +219,8 @@ enum soma_status soma_resource_trim_to(struct soma_resource *resource, uint64_t 
 typedef bool soma_pressure_callback(void *context, uint64_t bytes_needed, unsigned attempt);
 
 /* For requests through this resource and through what is above it without a callback of
- * its own.  NULL takes it away. */
+ * its own.  NULL takes it away.  Waits for a call that is under way, so what the old callback
+ * uses may go afterwards; not so from within a callback. */
 void soma_resource_set_pressure_callback(struct soma_resource *resource, soma_pressure_callback *callback,
 					 void *context);
 

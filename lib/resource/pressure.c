@@ -163,6 +163,23 @@ take_turn(struct soma__terminal *terminal)
 	return true;
 }
 
+void
+soma_resource_set_pressure_callback(struct soma_resource *resource, soma_pressure_callback *callback,
+				    void *context)
+{
+	struct soma__terminal *terminal = resource->terminal;
+	bool wait = pressed == NULL;
+
+	if (wait)
+		pthread_mutex_lock(&terminal->pressing);
+	pthread_mutex_lock(&terminal->stack);
+	resource->callback = callback;
+	resource->callback_context = context;
+	pthread_mutex_unlock(&terminal->stack);
+	if (wait)
+		pthread_mutex_unlock(&terminal->pressing);
+}
+
 /* Another thread's callback may have helped this one while it waited for its turn. */
 static enum soma_status
 call_owner(struct shortage *shortage, enum soma_status status)
@@ -171,13 +188,15 @@ call_owner(struct shortage *shortage, enum soma_status status)
 	struct soma__terminal *terminal = call->via->terminal;
 	const struct pressed frame = { terminal, pressed };
 	void *context;
-	soma_pressure_callback *callback = find_callback(call, &context);
+	soma_pressure_callback *callback;
 
-	if (callback == NULL || !take_turn(terminal))
+	if (find_callback(call, &context) == NULL || !take_turn(terminal))
 		return status;
 	pressed = &frame;
 	status = try_again(shortage);
-	while (is_shortage(status) && shortage->attempts < SOMA_PRESSURE_ATTEMPTS_MAX) {
+	/* Once more: it may have been taken away while this thread waited for its turn. */
+	callback = find_callback(call, &context);
+	while (callback != NULL && is_shortage(status) && shortage->attempts < SOMA_PRESSURE_ATTEMPTS_MAX) {
 		if (!callback(context, bytes_needed(call), ++shortage->attempts))
 			break;
 		(void)soma__terminal_reap(terminal);

@@ -371,16 +371,6 @@ soma_resource_trim_to(struct soma_resource *resource, uint64_t keep)
 	return terminal->ops->pool_trim(terminal->self, keep);
 }
 
-void
-soma_resource_set_pressure_callback(struct soma_resource *resource, soma_pressure_callback *callback,
-				    void *context)
-{
-	pthread_mutex_lock(&resource->terminal->stack);
-	resource->callback = callback;
-	resource->callback_context = context;
-	pthread_mutex_unlock(&resource->terminal->stack);
-}
-
 /* ---- streams --------------------------------------------------------------------------------------- */
 
 enum soma_status
