@@ -387,9 +387,28 @@ START_TEST(a_draw_that_fails_leaves_the_promise)
 }
 END_TEST
 
-UNIT_MAIN("budget", a_budget_is_kept_to_the_byte, more_than_the_limit_is_refused_at_once,
-	  a_failure_of_the_backend_charges_nothing, nobody_allocates_around_a_budget,
-	  a_budget_is_installed_only_while_nothing_is_outstanding, tenants_count_their_own_within_the_device,
-	  a_tenant_that_is_gone_leaves_its_blocks_in_order, a_snapshot_is_the_outermost_budgets,
-	  pressure_leaves_room_for_what_is_promised, what_other_threads_keep_is_taken_back_before_a_refusal,
+START_TEST(a_budget_is_not_installed_while_a_reservation_exists)
+{
+	struct soma_resource *terminal, *budget;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_reservation *reservation;
+
+	ck_assert_int_eq(soma_reservation_create(terminal, 5000, &reservation), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_budget_create(terminal, 1000, &budget), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "1 reservations"));
+	soma_reservation_destroy(reservation);
+	budget = budget_of(terminal, 1000);
+	ck_assert_int_eq(soma_reservation_create(terminal, 5000, &reservation), SOMA_STATUS_OUT_OF_BUDGET);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+UNIT_MAIN("budget", a_budget_is_not_installed_while_a_reservation_exists, a_budget_is_kept_to_the_byte,
+	  more_than_the_limit_is_refused_at_once, a_failure_of_the_backend_charges_nothing,
+	  nobody_allocates_around_a_budget, a_budget_is_installed_only_while_nothing_is_outstanding,
+	  tenants_count_their_own_within_the_device, a_tenant_that_is_gone_leaves_its_blocks_in_order,
+	  a_snapshot_is_the_outermost_budgets, pressure_leaves_room_for_what_is_promised,
+	  what_other_threads_keep_is_taken_back_before_a_refusal,
 	  a_reservation_holds_bytes_until_they_are_drawn_or_returned, a_draw_that_fails_leaves_the_promise)

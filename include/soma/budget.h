@@ -7,7 +7,7 @@
  * A budget with no other budget under it is installed in the ledger: it counts every byte of the stack,
  * also what is allocated around it through a resource under it or through another
  * decorator.  So its `reserved` is the inner resource's bytes_outstanding whenever no
- * call is under way.  It can be made only while nothing is outstanding, and stays
+ * call is under way.  It can be made only while nothing is outstanding and no reservation exists, and stays
  * in the ledger, without a limit, when it is released before the terminal is.
  *
  * A budget around another budget is a tenant's: it counts what is allocated through it, and
@@ -49,7 +49,8 @@ enum soma_status soma_reservation_create(struct soma_resource *resource, uint64_
 					 struct soma_reservation **reservation);
 
 /*
- * Materialises a block out of the promise.  SOMA_STATUS_INVALID_VALUE when it is larger than
+ * Materialises a block out of the promise.  request->pressure is not looked at: the bytes are promised
+ * already.  SOMA_STATUS_INVALID_VALUE when it is larger than
  * what is left; after any other error the promise is as before.
  */
 enum soma_status soma_reservation_draw(struct soma_reservation *reservation, const struct soma_request *request,

@@ -43,25 +43,26 @@ static const struct soma__resource_ops budget_ops = {
 	.destroy = destroy_budget,
 };
 
-/* From now on every request of the stack is charged to it, too. */
+/* From now on every request of the stack is charged to it, too: but not what a reservation was promised before. */
 static enum soma_status
 install(struct budget *budget, struct soma__terminal *terminal)
 {
-	uint64_t outstanding;
+	uint64_t outstanding, reservations;
 
 	pthread_mutex_lock(&terminal->stack);
 	outstanding = soma__ledger_outstanding(&terminal->ledger);
-	if (outstanding == 0) {
+	reservations = atomic_load_explicit(&terminal->reservations, memory_order_relaxed);
+	if (outstanding == 0 && reservations == 0) {
 		budget->account.parent = atomic_load(&terminal->ledger.domain);
 		atomic_store_explicit(&terminal->ledger.domain, &budget->account, memory_order_release);
 	}
 	pthread_mutex_unlock(&terminal->stack);
-	if (outstanding == 0)
+	if (outstanding == 0 && reservations == 0)
 		return SOMA_STATUS_OK;
 	return soma__fail(INVALID_VALUE,
 			  "a budget can only be installed while nothing is outstanding: %" PRIu64
-			  " bytes are",
-			  outstanding);
+			  " bytes are, and %" PRIu64 " reservations exist",
+			  outstanding, reservations);
 }
 
 static enum soma_status

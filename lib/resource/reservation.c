@@ -52,6 +52,7 @@ reserve(struct soma_reservation *reservation, struct soma_resource *resource, ui
 		return status;
 	promise(call.tenant, bytes);
 	promise(call.domain, bytes);
+	atomic_fetch_add_explicit(&resource->terminal->reservations, 1, memory_order_relaxed);
 	reservation->resource = soma_resource_retain(resource);
 	reservation->tenant = call.tenant;
 	reservation->domain = call.domain;
@@ -155,6 +156,7 @@ soma_reservation_destroy(struct soma_reservation *reservation)
 		return;
 	(void)soma_reservation_return(reservation, soma_reservation_remaining(reservation));
 	resource = reservation->resource;
+	atomic_fetch_sub_explicit(&resource->terminal->reservations, 1, memory_order_relaxed);
 	soma__arena_free(resource->terminal->arena, reservation, sizeof *reservation);
 	soma_resource_release(resource);
 }

@@ -36,6 +36,7 @@ struct soma__terminal {
 	struct soma__events events;
 	struct soma__streams streams;
 	struct soma__kept kept;
+	_Atomic uint64_t reservations; /* that exist */
 
 	pthread_mutex_t pressing; /* runs the owner's callback */
 	pthread_mutex_t stack;    /* what follows, and callbacks in resources */
