@@ -8,7 +8,8 @@
  * also what is allocated around it through a resource under it or through another
  * decorator.  So its `reserved` is the inner resource's bytes_outstanding whenever no
  * call is under way.  It can be made only while nothing is outstanding and no reservation exists, and stays
- * in the ledger, without a limit, when it is released before the terminal is.
+ * in the ledger, without a limit, when it is released before the terminal is.  No allocation or
+ * reservation may be under way on another thread while it is made: what began before is not counted.
  *
  * A budget around another budget is a tenant's: it counts what is allocated through it, and
  * so do the budgets under it.
