@@ -389,43 +389,6 @@ START_TEST(a_write_that_fails_later_is_told_by_flush)
 }
 END_TEST
 
-static void *
-empty_the_pipe(void *argument)
-{
-	char text[4096];
-	uint64_t bytes = 0;
-	ssize_t got;
-
-	while ((got = read(*(int *)argument, text, sizeof text)) > 0)
-		bytes += (uint64_t)got;
-	return (void *)(uintptr_t)bytes;
-}
-
-START_TEST(a_pipe_that_is_full_for_now_is_waited_for)
-{
-	struct scene s;
-	int ends[2];
-	pthread_t reader;
-	void *bytes;
-
-	ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
-	ck_assert_int_eq(fcntl(ends[0], F_SETFL, 0), 0);
-	begin(&s, 0, (struct soma_trace_config){ .descriptor = ends[1], .patience_ms = 600000 });
-	ck_assert_int_eq(pthread_create(&reader, NULL, empty_the_pipe, &ends[0]), 0);
-	for (int i = 0; i < 5000; i++) {
-		struct soma_block block = allocate(s.trace, 100, 0);
-		deallocate(s.trace, &block);
-	}
-	ck_assert_int_eq(soma_trace_flush(s.trace), SOMA_STATUS_OK);
-	ck_assert_uint_eq(stats_of(&s).events, 10000);
-	end(&s);
-	close(ends[1]);
-	pthread_join(reader, &bytes);
-	ck_assert_uint_gt((uintptr_t)bytes, 65536);
-	close(ends[0]);
-}
-END_TEST
-
 /* ---- processes that end badly ---------------------------------------------------------------- */
 
 #ifndef __SANITIZE_THREAD__
@@ -509,4 +472,4 @@ UNIT_MAIN("trace_writer", a_trace_says_what_happened, a_free_that_fails_is_taken
 	  the_writers_thread_comes_with_the_first_event_and_goes_with_the_trace,
 	  what_is_dropped_is_counted_and_said, a_small_ring_loses_nothing_when_there_is_patience,
 	  a_file_that_cannot_be_written_is_an_error, a_write_that_fails_later_is_told_by_flush,
-	  a_pipe_that_is_full_for_now_is_waited_for, FORKING blocks_outlast_their_trace)
+	  FORKING blocks_outlast_their_trace)

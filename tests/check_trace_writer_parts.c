@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lib/resource: the lines of a trace, and the ring that they come through. */
+/* lib/resource: the lines of a trace, the ring that they come through, and a pipe that they go to. */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <soma/resource.h>
 
 #include "lib/resource/trace_line.h"
 #include "lib/resource/trace_ring.h"
+#include "tests/check_resource_fake.h"
 #include "tests/unit.h"
 
 /* ---- lines and ring ------------------------------------------------------------------------------ */
@@ -59,4 +63,51 @@ START_TEST(a_ring_gives_what_it_was_given_in_order)
 }
 END_TEST
 
-UNIT_MAIN("trace_writer_parts", the_longest_line_fits, a_ring_gives_what_it_was_given_in_order)
+/* ---- the pipe ---- */
+
+static void *
+empty_the_pipe(void *argument)
+{
+	char text[4096];
+	uint64_t bytes = 0;
+	ssize_t got;
+
+	while ((got = read(*(int *)argument, text, sizeof text)) > 0)
+		bytes += (uint64_t)got;
+	return (void *)(uintptr_t)bytes;
+}
+
+START_TEST(a_pipe_that_is_full_for_now_is_waited_for)
+{
+	struct soma_trace_config config = { .size = sizeof config, .patience_ms = 600000 };
+	struct soma_trace_stats stats = { .size = sizeof stats };
+	struct soma_resource *terminal, *trace;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	int ends[2];
+	pthread_t reader;
+	void *bytes;
+
+	ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
+	ck_assert_int_eq(fcntl(ends[0], F_SETFL, 0), 0);
+	config.descriptor = ends[1];
+	ck_assert_int_eq(soma_trace_create(terminal, &config, &trace), SOMA_STATUS_OK);
+	ck_assert_int_eq(pthread_create(&reader, NULL, empty_the_pipe, &ends[0]), 0);
+	for (int i = 0; i < 5000; i++) {
+		struct soma_block block = allocate(trace, 100, 0);
+		deallocate(trace, &block);
+	}
+	ck_assert_int_eq(soma_trace_flush(trace), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_trace_stats(trace, &stats), SOMA_STATUS_OK);
+	ck_assert_uint_eq(stats.events, 10000);
+	soma_resource_release(trace);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+	close(ends[1]);
+	pthread_join(reader, &bytes);
+	ck_assert_uint_gt((uintptr_t)bytes, 65536);
+	close(ends[0]);
+}
+END_TEST
+
+UNIT_MAIN("trace_writer_parts", a_pipe_that_is_full_for_now_is_waited_for, the_longest_line_fits,
+	  a_ring_gives_what_it_was_given_in_order)
