@@ -89,6 +89,7 @@ START_TEST(a_pipe_that_is_full_for_now_is_waited_for)
 
 	ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
 	ck_assert_int_eq(fcntl(ends[0], F_SETFL, 0), 0);
+	ck_assert_int_gt(fcntl(ends[0], F_SETPIPE_SZ, 4096), 0); /* much less than what is written at once */
 	config.descriptor = ends[1];
 	ck_assert_int_eq(soma_trace_create(terminal, &config, &trace), SOMA_STATUS_OK);
 	ck_assert_int_eq(pthread_create(&reader, NULL, empty_the_pipe, &ends[0]), 0);
