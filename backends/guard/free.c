@@ -121,14 +121,15 @@ lane_to_retire_in(const struct soma_backend *g, uint32_t lane, const struct stra
 	return lane;
 }
 
-static void
+/* Whether anything was queued. */
+static bool
 follow_strays(struct soma_backend *g, const struct strays *strays, uint32_t lane,
 	      struct soma_backend_stream *stream)
 {
 	struct soma_backend_stream *to = stream;
 
 	if (strays->count == 0 || lane == CLOCKS_HOST)
-		return;
+		return false;
 	if (to == NULL)
 		to = lane_borrow(g, lane);
 	for (uint32_t i = 0; to != NULL && i < strays->count; i++)
@@ -136,6 +137,7 @@ follow_strays(struct soma_backend *g, const struct strays *strays, uint32_t lane
 			lane_follow(g, strays->lane[i], to);
 	if (stream == NULL && to != NULL)
 		lane_return(g, lane);
+	return true;
 }
 
 static void
@@ -186,10 +188,17 @@ end_block(struct soma_backend *g, struct block *block, const struct clock_access
 	return home;
 }
 
+/* A marker, or a synchronisation, that got in before the missing order was queued does not stand for
+ * that: the block is freed once more behind it. */
 static void
-unpin(struct soma_backend *g, struct block *block)
+unpin(struct soma_backend *g, struct block *block, uint32_t home, bool followed)
 {
 	pthread_mutex_lock(&g->lock);
+	if (followed) {
+		block->freed.tick = clocks_op(&g->clocks, home).tick;
+		block_list_remove(&g->lanes[home]->retired, block);
+		block_list_push(&g->lanes[home]->retired, block);
+	}
 	block->pins--;
 	pthread_mutex_unlock(&g->lock);
 }
@@ -218,8 +227,8 @@ guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_back
 	bool unordered = check_order(g, block, freed.lane, &freed, &report);
 	uint32_t home = end_block(g, block, &freed, &strays);
 	pthread_mutex_unlock(&g->lock);
-	follow_strays(g, &strays, home, inner_stream(stream));
-	unpin(g, block);
+	bool followed = follow_strays(g, &strays, home, inner_stream(stream));
+	unpin(g, block, home, followed);
 	if (unordered) {
 		report.warning = suspect_is_over(g, &report);
 		report_emit(g, &report);

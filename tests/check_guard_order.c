@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that was freed out of order, or used so, stays until all that was queued for it is over. */
+#include "config.h"
+
+#include "backends/guard/guard.h"
+#include "tests/check_guard_support.h"
+#include "tests/unit.h"
+
+#define WRITE SOMA_BACKEND_ACCESS_WRITE
+#define NON_BLOCKING SOMA_BACKEND_STREAM_NON_BLOCKING
+
+static struct soma_backend_guard_stats
+stats_of(struct fixture *f)
+{
+	struct soma_backend_guard_stats stats = { .size = sizeof stats };
+
+	ck_assert_int_eq(f->ops->guard_stats(f->g, &stats), SOMA_STATUS_OK);
+	return stats;
+}
+
+static void
+step(struct fixture *f, struct soma_backend_stream *stream)
+{
+	uint64_t ran;
+
+	ck_assert_int_eq(f->ops->stream_step(f->g, stream, 1000, &ran), SOMA_STATUS_OK);
+}
+
+static void
+fill(struct fixture *f, void *ptr, struct soma_backend_stream *stream)
+{
+	ck_assert_int_eq(f->ops->fill8(f->g, (uintptr_t)ptr, 0x5a, 100, stream), SOMA_STATUS_OK);
+}
+
+/* ---- a settlement that gets in between ------------------------------------------------------ */
+
+static struct {
+	struct fixture *f;
+	const struct soma_backend_ops *ops;
+	uint32_t lane;
+	bool armed;
+} hook;
+
+static enum soma_status
+hooked_record(struct soma_backend *inner, struct soma_backend_event *event,
+	      struct soma_backend_stream *stream)
+{
+	if (hook.armed) {
+		hook.armed = false;
+		lane_settle(hook.f->g, hook.lane, true);
+	}
+	return hook.ops->event_record(inner, event, stream);
+}
+
+START_TEST(a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it)
+{
+	struct fixture f;
+
+	fixture_open(&f, INNER_HOST, NULL);
+	struct soma_backend_stream *a = make_stream(&f, NON_BLOCKING), *b = make_stream(&f, NON_BLOCKING);
+	unsigned char *p = take(&f, 100, a);
+	order(&f, a, b);
+	ck_assert_int_eq(use(&f, p, WRITE, b), SOMA_STATUS_OK);
+	fill(&f, p, b);
+	hook.f = &f;
+	hook.lane = a->lane;
+	hook.ops = f.g->ops;
+	struct soma_backend_ops ops = *f.g->ops;
+	ops.event_record = hooked_record;
+	f.g->ops = &ops;
+	hook.armed = true;
+	give(&f, p, 100, a);
+	ck_assert(!hook.armed);
+	step(&f, a);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(f.ops->guard_settle(f.g), SOMA_STATUS_OK);
+	ck_assert_uint_eq(stats_of(&f).retired_blocks, 1);
+	step(&f, b);
+	step(&f, a);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(f.ops->guard_settle(f.g), SOMA_STATUS_OK);
+		step(&f, a);
+	}
+	ck_assert_uint_eq(stats_of(&f).quarantined_blocks, 1);
+	EXPECT(&f, "free-unordered");
+	f.g->ops = hook.ops;
+	fixture_close(&f);
+	fixture_forget_reports(&f);
+}
+END_TEST
+
+UNIT_MAIN("guard order", a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it)
