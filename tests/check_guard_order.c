@@ -89,4 +89,76 @@ START_TEST(a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it)
 }
 END_TEST
 
-UNIT_MAIN("guard order", a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it)
+/* ---- many streams --------------------------------------------------------------------------- */
+
+enum { READERS = 40 };
+
+START_TEST(a_free_that_many_streams_are_missing_from_waits_for_each)
+{
+	struct fixture f;
+	struct soma_backend_stream *readers[READERS];
+
+	fixture_open(&f, INNER_HOST, NULL);
+	struct soma_backend_stream *a = make_stream(&f, NON_BLOCKING);
+	unsigned char *p = take(&f, 100, a);
+	ck_assert_int_eq(use(&f, p, WRITE, a), SOMA_STATUS_OK);
+	for (int i = 0; i < READERS; i++) {
+		readers[i] = make_stream(&f, NON_BLOCKING);
+		order(&f, a, readers[i]);
+		ck_assert_int_eq(use(&f, p, SOMA_BACKEND_ACCESS_READ, readers[i]), SOMA_STATUS_OK);
+		fill(&f, p, readers[i]);
+	}
+	give(&f, p, 100, a);
+	for (int i = 0; i < READERS; i++) {
+		step(&f, a);
+		for (int k = 0; k < 3; k++)
+			ck_assert_int_eq(f.ops->guard_settle(f.g), SOMA_STATUS_OK);
+		ck_assert_msg(stats_of(&f).retired_blocks == 1, "given back before stream %d was over", i);
+		step(&f, a);
+		step(&f, readers[i]);
+	}
+	sync_stream(&f, a);
+	ck_assert_uint_eq(stats_of(&f).retired_blocks, 0);
+	EXPECT(&f, "free-unordered");
+	fixture_close(&f);
+	fixture_forget_reports(&f);
+}
+END_TEST
+
+static enum soma_status
+failing_wait(struct soma_backend *inner, struct soma_backend_event *event, struct soma_backend_stream *stream)
+{
+	return hook.armed ? SOMA_STATUS_DRIVER : hook.ops->event_wait(inner, event, stream);
+}
+
+START_TEST(a_late_free_whose_order_cannot_be_queued_waits_for_the_host)
+{
+	struct fixture f;
+
+	fixture_open(&f, INNER_HOST, NULL);
+	struct soma_backend_stream *a = make_stream(&f, NON_BLOCKING), *b = make_stream(&f, NON_BLOCKING);
+	unsigned char *p = take(&f, 100, a);
+	order(&f, a, b);
+	ck_assert_int_eq(use(&f, p, WRITE, b), SOMA_STATUS_OK);
+	fill(&f, p, b);
+	hook.ops = f.g->ops;
+	struct soma_backend_ops ops = *f.g->ops;
+	ops.event_wait = failing_wait;
+	f.g->ops = &ops;
+	hook.armed = true;
+	give(&f, p, 100, a);
+	hook.armed = false;
+	sync_stream(&f, a);
+	ck_assert_uint_eq(stats_of(&f).retired_blocks, 1);
+	ck_assert_int_eq(f.ops->synchronize(f.g), SOMA_STATUS_OK);
+	ck_assert_uint_eq(stats_of(&f).retired_blocks, 0);
+	EXPECT(&f, "free-unordered");
+	f.g->ops = hook.ops;
+	fixture_close(&f);
+	fixture_forget_reports(&f);
+}
+END_TEST
+
+UNIT_MAIN("guard order", a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it,
+	  a_free_that_many_streams_are_missing_from_waits_for_each,
+	  a_late_free_whose_order_cannot_be_queued_waits_for_the_host)

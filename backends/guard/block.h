@@ -49,6 +49,7 @@ struct block {
 	uint32_t fault_slot; /* mapped.h */
 	enum block_state state;
 	bool busy;     /* in no list: see above */
+	bool strayed;  /* it is over only when the host has seen the end of all its uses */
 	bool damaged;  /* and reported */
 	bool poisoned; /* its body holds the pattern of freed memory */
 	bool resident; /* a mapped block that has its pages */

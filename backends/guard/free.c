@@ -13,12 +13,16 @@
 
 /* After this many frees the backend is asked what is over, without waiting for the host. */
 #define ASK_BLOCKS 16u
-#define UNORDERED_MAX 16u
+#define STRAYS_AT_ONCE 16u
 
-/* Lanes that the free is not ordered after, though it should be. */
+/* Lanes that the free is not ordered after, though it should be: some of them at a time. */
 struct strays {
 	uint32_t count;
-	uint32_t lane[UNORDERED_MAX];
+	uint32_t lane[STRAYS_AT_ONCE];
+	uint32_t at;   /* where the next ones are looked for */
+	bool begun;    /* the allocation was looked at */
+	bool followed; /* the order of some was queued */
+	bool missed;   /* that of some could not be */
 };
 
 static enum soma_status
@@ -51,16 +55,18 @@ may_free(struct soma_backend *g, const struct block *block, uint64_t ptr, uint64
 	return false;
 }
 
+/* Under the lock.  The next ones. */
 static void
 find_strays(const struct soma_backend *g, const struct block *block, uint32_t lane, struct strays *strays)
 {
 	struct clock_access use;
-	uint32_t at = 0;
 
 	strays->count = 0;
-	if (!clocks_ordered(&g->clocks, lane, &block->uses.alloc))
+	if (!strays->begun && !clocks_ordered(&g->clocks, lane, &block->uses.alloc))
 		strays->lane[strays->count++] = block->uses.alloc.lane;
-	while (strays->count < UNORDERED_MAX && uses_unordered(&block->uses, &g->clocks, lane, &at, &use))
+	strays->begun = true;
+	while (strays->count < STRAYS_AT_ONCE &&
+	       uses_unordered(&block->uses, &g->clocks, lane, &strays->at, &use))
 		strays->lane[strays->count++] = use.lane;
 }
 
@@ -110,34 +116,54 @@ suspect_is_over(struct soma_backend *g, const struct report *report)
 	return done;
 }
 
-/* A free that the host vouches for, though work that it should be after may still run: once more
- * in the lane of that work, so that the memory stays until it is over. */
+/* Under the lock.  A free that the host vouches for, though work that it should be after may still run:
+ * once more in the lane of that work, so that the memory stays until it is over. */
 static uint32_t
-lane_to_retire_in(const struct soma_backend *g, uint32_t lane, const struct strays *strays)
+lane_to_retire_in(const struct soma_backend *g, const struct block *block, uint32_t lane)
 {
-	for (uint32_t i = 0; lane == CLOCKS_HOST && i < strays->count; i++)
-		if (strays->lane[i] != CLOCKS_HOST && !g->lanes[strays->lane[i]]->per_thread)
-			lane = strays->lane[i];
+	struct strays strays = { 0 };
+
+	if (lane != CLOCKS_HOST)
+		return lane;
+	do {
+		find_strays(g, block, lane, &strays);
+		for (uint32_t i = 0; i < strays.count; i++)
+			if (strays.lane[i] != CLOCKS_HOST && !g->lanes[strays.lane[i]]->per_thread)
+				return strays.lane[i];
+	} while (strays.count > 0);
 	return lane;
 }
 
-/* Whether anything was queued. */
-static bool
-follow_strays(struct soma_backend *g, const struct strays *strays, uint32_t lane,
-	      struct soma_backend_stream *stream)
+static void
+follow_strays(struct soma_backend *g, struct strays *strays, uint32_t lane, struct soma_backend_stream *to)
 {
-	struct soma_backend_stream *to = stream;
+	for (uint32_t i = 0; i < strays->count; i++) {
+		if (strays->lane[i] == lane || strays->lane[i] == CLOCKS_HOST)
+			continue;
+		if (to != NULL && lane_follow(g, strays->lane[i], to))
+			strays->followed = true;
+		else
+			strays->missed = true;
+	}
+}
 
-	if (strays->count == 0 || lane == CLOCKS_HOST)
-		return false;
-	if (to == NULL)
-		to = lane_borrow(g, lane);
-	for (uint32_t i = 0; to != NULL && i < strays->count; i++)
-		if (strays->lane[i] != lane && strays->lane[i] != CLOCKS_HOST)
-			lane_follow(g, strays->lane[i], to);
-	if (stream == NULL && to != NULL)
-		lane_return(g, lane);
-	return true;
+/* The block is pinned: nothing is recorded of it any more, so the place in its uses stays good. */
+static void
+follow_all_strays(struct soma_backend *g, const struct block *block, uint32_t home,
+		  struct soma_backend_stream *stream, struct strays *strays)
+{
+	bool borrow = stream == NULL && home != CLOCKS_HOST && strays->count > 0;
+
+	if (borrow)
+		stream = lane_borrow(g, home);
+	while (strays->count > 0) {
+		follow_strays(g, strays, home, stream);
+		pthread_mutex_lock(&g->lock);
+		find_strays(g, block, block->freed.lane, strays);
+		pthread_mutex_unlock(&g->lock);
+	}
+	if (borrow && stream != NULL)
+		lane_return(g, home);
 }
 
 static void
@@ -179,7 +205,7 @@ end_block(struct soma_backend *g, struct block *block, const struct clock_access
 	  struct strays *strays)
 {
 	find_strays(g, block, freed->lane, strays);
-	uint32_t home = lane_to_retire_in(g, freed->lane, strays);
+	uint32_t home = lane_to_retire_in(g, block, freed->lane);
 	block->freed = *freed;
 	if (home != freed->lane)
 		block->freed.tick = clocks_op(&g->clocks, home).tick;
@@ -191,14 +217,15 @@ end_block(struct soma_backend *g, struct block *block, const struct clock_access
 /* A marker, or a synchronisation, that got in before the missing order was queued does not stand for
  * that: the block is freed once more behind it. */
 static void
-unpin(struct soma_backend *g, struct block *block, uint32_t home, bool followed)
+unpin(struct soma_backend *g, struct block *block, uint32_t home, const struct strays *strays)
 {
 	pthread_mutex_lock(&g->lock);
-	if (followed) {
+	if (strays->followed) {
 		block->freed.tick = clocks_op(&g->clocks, home).tick;
 		block_list_remove(&g->lanes[home]->retired, block);
 		block_list_push(&g->lanes[home]->retired, block);
 	}
+	block->strayed = strays->missed;
 	block->pins--;
 	pthread_mutex_unlock(&g->lock);
 }
@@ -207,7 +234,7 @@ enum soma_status
 guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
 {
 	struct report report = { 0 };
-	struct strays strays;
+	struct strays strays = { 0 };
 
 	if (ptr == 0)
 		return SOMA_STATUS_OK;
@@ -227,8 +254,8 @@ guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_back
 	bool unordered = check_order(g, block, freed.lane, &freed, &report);
 	uint32_t home = end_block(g, block, &freed, &strays);
 	pthread_mutex_unlock(&g->lock);
-	bool followed = follow_strays(g, &strays, home, inner_stream(stream));
-	unpin(g, block, home, followed);
+	follow_all_strays(g, block, home, inner_stream(stream), &strays);
+	unpin(g, block, home, &strays);
 	if (unordered) {
 		report.warning = suspect_is_over(g, &report);
 		report_emit(g, &report);

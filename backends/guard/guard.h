@@ -130,8 +130,9 @@ bool lane_prepare(struct soma_backend *g, uint32_t lane);
 /* A stream of the lane that stays until lane_return(); NULL: there is none (nothing to return). */
 struct soma_backend_stream *lane_borrow(struct soma_backend *g, uint32_t lane);
 void lane_return(struct soma_backend *g, uint32_t lane);
-/* Makes `stream` (inner; NULL: the guard's own) wait for all that is queued in the lane. */
-void lane_follow(struct soma_backend *g, uint32_t lane, struct soma_backend_stream *stream);
+/* Makes `stream` (inner; NULL: the guard's own) wait for all that is queued in the lane; false:
+ * that could not be queued. */
+bool lane_follow(struct soma_backend *g, uint32_t lane, struct soma_backend_stream *stream);
 /* Takes the lane's retired blocks that are over on to the quarantine.  With `ask` the backend is
  * asked what is over, else only the clocks. */
 void lane_settle(struct soma_backend *g, uint32_t lane, bool ask);

@@ -81,7 +81,7 @@ lane_return(struct soma_backend *g, uint32_t number)
 }
 
 /* A lane without a stream left its marker when that was destroyed. */
-void
+bool
 lane_follow(struct soma_backend *g, uint32_t number, struct soma_backend_stream *stream)
 {
 	struct soma_backend_stream *first = lane_borrow(g, number);
@@ -101,12 +101,14 @@ lane_follow(struct soma_backend *g, uint32_t number, struct soma_backend_stream 
 	} else if (gone) {
 		status = g->ops->event_wait(g->inner, lane->marker, stream);
 	}
+	bool followed = status == SOMA_STATUS_OK && (first != NULL || gone);
 	pthread_mutex_unlock(&g->probe_lock);
 	if (first != NULL)
 		lane_return(g, number);
 	if (status != SOMA_STATUS_OK)
 		g->host->log(g->host->context, SOMA_BACKEND_LOG_WARNING,
 			     "guard: the order of a late free could not be queued");
+	return followed;
 }
 
 /* Under the lock: the blocks that are over and nobody looks at, chained by `next`, in no list any
@@ -122,7 +124,7 @@ take_over(struct soma_backend *g, uint32_t number, struct lane *lane)
 		next = block->next;
 		if (number != CLOCKS_HOST && block->freed.tick > done)
 			break;
-		if (block->pins > 0)
+		if (block->pins > 0 || (block->strayed && !uses_are_over(&block->uses, &g->clocks)))
 			continue;
 		block_list_remove(&lane->retired, block);
 		block->busy = true;

@@ -43,6 +43,16 @@ uses_unordered(const struct uses *uses, const struct clocks *clocks, uint32_t la
 	return false;
 }
 
+bool
+uses_are_over(const struct uses *uses, const struct clocks *clocks)
+{
+	struct clock_access use;
+	uint32_t at = 0;
+
+	return clocks_ordered(clocks, CLOCKS_HOST, &uses->alloc) &&
+	       !uses_unordered(uses, clocks, CLOCKS_HOST, &at, &use);
+}
+
 struct use_verdict
 uses_check(const struct uses *uses, const struct clocks *clocks, uint32_t lane, unsigned access)
 {

@@ -58,4 +58,7 @@ struct clock_access uses_last(const struct uses *uses);
 bool uses_unordered(const struct uses *uses, const struct clocks *clocks, uint32_t lane, uint32_t *at,
 		    struct clock_access *use);
 
+/* Whether the host has seen the end of the allocation and of every use. */
+bool uses_are_over(const struct uses *uses, const struct clocks *clocks);
+
 #endif
