@@ -117,21 +117,24 @@ uses_reserve(struct uses *uses, const struct soma_backend_host *host)
 	return true;
 }
 
+/* What the access is not ordered after stays: the free has to wait for it.  A write that gives way to one
+ * of those is kept among the reads. */
 void
 uses_record(struct uses *uses, const struct clocks *clocks, const struct clock_access *access)
 {
 	struct clock_access *reads = uses->reads != NULL ? uses->reads : &uses->one;
 	uint32_t kept = 0;
 
-	if (access->kind & SOMA_BACKEND_ACCESS_WRITE) {
-		uses->write = *access;
-		uses->read_count = 0;
-		return;
-	}
 	for (uint32_t i = 0; i < uses->read_count; i++)
 		if (!clocks_ordered(clocks, access->lane, &reads[i]))
 			reads[kept++] = reads[i];
-	reads[kept++] = *access;
+	if (!(access->kind & SOMA_BACKEND_ACCESS_WRITE)) {
+		reads[kept++] = *access;
+	} else {
+		if (!clocks_ordered(clocks, access->lane, &uses->write))
+			reads[kept++] = uses->write;
+		uses->write = *access;
+	}
 	uses->read_count = kept;
 }
 

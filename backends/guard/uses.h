@@ -3,9 +3,9 @@
  * What was done to one block, in clock terms, and what may be done next: the rules of
  * use, free and reuse over the clocks.
  *
- * A check changes nothing; what passed is then recorded.  A read that another one is
- * ordered after is forgotten (whoever comes after the later one comes after both), so
- * there is at most one read for each lane.  Protected by the guard's lock.
+ * A check changes nothing; what passed, or was let through, is then recorded.  A use that a
+ * later one is ordered after is forgotten (whoever comes after the later one comes after
+ * both).  `write` is the last write; an earlier one that it is not ordered after is kept with the reads.  Protected by the guard's lock.
  */
 #ifndef SOMA_BACKENDS_GUARD_USES_H
 #define SOMA_BACKENDS_GUARD_USES_H
@@ -47,7 +47,7 @@ struct use_verdict uses_check_free(const struct uses *uses, const struct clocks 
 struct use_verdict uses_check_reuse(const struct uses *uses, const struct clock_access *freed,
 				    const struct clocks *clocks, uint32_t lane);
 
-/* Before uses_record(): room for one more read.  False without memory. */
+/* Before uses_record(): room for one more.  False without memory. */
 bool uses_reserve(struct uses *uses, const struct soma_backend_host *host);
 void uses_record(struct uses *uses, const struct clocks *clocks, const struct clock_access *access);
 
