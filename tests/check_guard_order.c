@@ -192,7 +192,39 @@ START_TEST(an_unordered_write_does_not_hide_the_one_before_it)
 }
 END_TEST
 
+START_TEST(a_use_that_confirm_lets_through_is_waited_for)
+{
+	struct fixture f;
+
+	fixture_open(&f, INNER_HOST, (const char *const[]){ "race", "confirm", NULL });
+	struct soma_backend_stream *a = make_stream(&f, NON_BLOCKING), *b = make_stream(&f, NON_BLOCKING),
+				   *c = make_stream(&f, NON_BLOCKING);
+	unsigned char *p = take(&f, 100, a);
+	order(&f, a, b);
+	order(&f, a, c);
+	ck_assert_int_eq(use(&f, p, WRITE, b), SOMA_STATUS_OK);
+	fill(&f, p, b);
+	order(&f, b, a);
+	step(&f, a);
+	step(&f, b);
+	ck_assert_int_eq(use(&f, p, WRITE, c), SOMA_STATUS_OK);
+	EXPECT(&f, "stream-race");
+	fill(&f, p, c);
+	give(&f, p, 100, a);
+	EXPECT(&f, "stream-race", "free-unordered");
+	for (int i = 0; i < 3; i++) {
+		step(&f, a);
+		ck_assert_int_eq(f.ops->guard_settle(f.g), SOMA_STATUS_OK);
+	}
+	ck_assert_uint_eq(stats_of(&f).retired_blocks, 1);
+	sync_stream(&f, a);
+	ck_assert_uint_eq(stats_of(&f).retired_blocks, 0);
+	fixture_close(&f);
+	fixture_forget_reports(&f);
+}
+END_TEST
+
 UNIT_MAIN("guard order", a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it,
 	  a_free_that_many_streams_are_missing_from_waits_for_each,
 	  a_late_free_whose_order_cannot_be_queued_waits_for_the_host,
-	  an_unordered_write_does_not_hide_the_one_before_it)
+	  an_unordered_write_does_not_hide_the_one_before_it, a_use_that_confirm_lets_through_is_waited_for)

@@ -95,6 +95,24 @@ status_of(struct soma_backend *g, const struct report *report)
 			  report->ptr);
 }
 
+/* A use that was found fault with and is let through all the same: the free has to wait for it too.  False
+ * without memory; of a block that was freed meanwhile nothing is recorded. */
+static bool
+record_late(struct soma_backend *g, const struct report *report, const struct clock_access *now)
+{
+	bool room = true;
+
+	pthread_mutex_lock(&g->lock);
+	struct block *block = blocks_find(&g->blocks, report->block.ptr);
+	if (block != NULL && block->state == BLOCK_LIVE && block->generation == report->block.generation) {
+		room = uses_reserve(&block->uses, g->host);
+		if (room)
+			uses_record(&block->uses, &g->clocks, now);
+	}
+	pthread_mutex_unlock(&g->lock);
+	return room;
+}
+
 enum soma_status
 guard_use(struct soma_backend *g, uint64_t ptr, enum soma_backend_access access,
 	  struct soma_backend_stream *stream)
@@ -122,7 +140,11 @@ guard_use(struct soma_backend *g, uint64_t ptr, enum soma_backend_access access,
 		return SOMA_STATUS_OK;
 	if (!soft)
 		report.warning = was_over(g, &report);
+	if (!soft && report.warning)
+		room = record_late(g, &report, &now);
 	report_emit(g, &report);
+	if (!room)
+		return guard_fail(g->host, SOMA_STATUS_OUT_OF_HOST_MEMORY, "guard: no memory for a use");
 	return status_of(g, &report);
 }
 
