@@ -8,7 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/plugin/backend.h"
 
-#define SEARCH GUARD_FOLDER ":" HOST_FOLDER
+#define SEARCH GUARD_FOLDER ":" HOST_FOLDER ":" MODULES_FOLDER
 
 static uint64_t released;
 static char seen[64];
@@ -79,5 +79,25 @@ START_TEST(it_does_not_go_around_another_guard)
 }
 END_TEST
 
+START_TEST(what_the_inner_backend_claims_without_ops_is_not_called)
+{
+	struct soma__backend_config config = { .name = "guard:overclaims", .search = SEARCH };
+	const uint64_t masked = SOMA_BACKEND_STREAMS | SOMA_BACKEND_POOL;
+	struct soma__backend *backend;
+	struct soma_backend_info info = { .size = sizeof info };
+	uint64_t ptr;
+
+	ck_assert_msg(soma__backend_open(&config, &backend) == SOMA_STATUS_OK, "%s", soma_error_last()->text);
+	ck_assert(backend->capabilities & SOMA_BACKEND_HOST_ACCESSIBLE);
+	ck_assert_uint_eq(backend->capabilities & masked, 0);
+	ck_assert_int_eq(backend->ops->query(backend->self, &info), SOMA_STATUS_OK);
+	ck_assert_uint_eq(info.capabilities & masked, 0);
+	ck_assert_int_eq(backend->ops->alloc(backend->self, 500, 0, NULL, &ptr), SOMA_STATUS_OK);
+	ck_assert_int_eq(backend->ops->free(backend->self, ptr, 500, NULL), SOMA_STATUS_OK);
+	ck_assert_int_eq(backend->ops->guard_drain(backend->self, 0), SOMA_STATUS_OK);
+	soma__backend_close(backend);
+}
+END_TEST
+
 UNIT_MAIN("guard plugin", guard_host_opens_and_reports, a_bad_value_is_refused_with_its_key,
-	  it_does_not_go_around_another_guard)
+	  it_does_not_go_around_another_guard, what_the_inner_backend_claims_without_ops_is_not_called)

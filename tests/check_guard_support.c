@@ -186,6 +186,7 @@ open_inner(struct fixture *f)
 	f->inner =
 		(struct soma_backend_inner){ .size = sizeof f->inner, .name = "inner", .ops = f->inner_ops };
 	ck_assert_int_eq(f->inner_ops->open(&how, &f->inner.self), SOMA_STATUS_OK);
+	f->inner.capabilities = UINT64_MAX;
 }
 
 static size_t

@@ -19,10 +19,23 @@
 	 SOMA_BACKEND_LOST | SOMA_BACKEND_STREAMS | SOMA_BACKEND_FILLS | SOMA_BACKEND_SCANS |     \
 	 SOMA_BACKEND_SPANS | SOMA_BACKEND_POOL | SOMA_BACKEND_PEERS | SOMA_BACKEND_STEPS)
 
+/* The inner backend's answer, without groups whose ops it lacks. */
+static enum soma_status
+query_inner(struct soma_backend *g, struct soma_backend_info *info)
+{
+	enum soma_status status = g->ops->query(g->inner, info);
+	const struct soma_backend_inner *inner = g->host->inner;
+
+	if (status == SOMA_STATUS_OK && SOMA_BACKEND_HAS(info, capabilities) &&
+	    SOMA_BACKEND_HAS(inner, capabilities))
+		info->capabilities &= inner->capabilities | SOMA_BACKEND_LOST;
+	return status;
+}
+
 enum soma_status
 guard_query(struct soma_backend *g, struct soma_backend_info *info)
 {
-	enum soma_status status = g->ops->query(g->inner, info);
+	enum soma_status status = query_inner(g, info);
 
 	if (status == SOMA_STATUS_OK && SOMA_BACKEND_HAS(info, capabilities)) {
 		info->capabilities =
@@ -150,7 +163,7 @@ init(struct soma_backend *g, const struct soma_backend_open *how)
 	enum soma_status status = guard_options_read(&g->options, how);
 
 	if (status == SOMA_STATUS_OK)
-		status = g->ops->query(g->inner, &g->info);
+		status = query_inner(g, &g->info);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	g->direct = (g->info.capabilities & SOMA_BACKEND_HOST_ACCESSIBLE) != 0;

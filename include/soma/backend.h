@@ -123,6 +123,9 @@ struct soma_backend_inner {
 	const char *name;
 	const struct soma_backend_ops *ops; /* whole: what the module lacks is NULL */
 	struct soma_backend *self;
+	/* What it said at open, without the groups whose ops it lacks.  Its own query may claim more:
+	 * of that only what is here too, and SOMA_BACKEND_LOST, is to be believed. */
+	uint64_t capabilities;
 };
 
 /*

@@ -49,6 +49,8 @@ soma__backend_query(const struct soma__backend *backend, struct soma_backend_inf
 	enum soma_status status = backend->ops->query(backend->self, info);
 	info->size = sizeof *info;
 	info->capabilities &= ~groups | backend->plugin->groups;
+	if (!(info->capabilities & SOMA_BACKEND_FILLS))
+		info->capabilities &= ~(uint64_t)SOMA_BACKEND_SCANS;
 	return status;
 }
 
@@ -108,6 +110,7 @@ fill_record(struct opened *opened, const struct soma__backend_config *config,
 		.name = inner == NULL ? NULL : inner->plugin->module.name,
 		.ops = inner == NULL ? NULL : inner->ops,
 		.self = inner == NULL ? NULL : inner->self,
+		.capabilities = inner == NULL ? 0 : inner->capabilities,
 	};
 
 	*opened = (struct opened){
