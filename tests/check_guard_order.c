@@ -224,7 +224,43 @@ START_TEST(a_use_that_confirm_lets_through_is_waited_for)
 }
 END_TEST
 
+/* ---- streams that go ------------------------------------------------------------------------------ */
+
+static enum soma_status
+failing_record(struct soma_backend *inner, struct soma_backend_event *event,
+	       struct soma_backend_stream *stream)
+{
+	return hook.armed ? SOMA_STATUS_DRIVER : hook.ops->event_record(inner, event, stream);
+}
+
+START_TEST(a_stream_that_goes_without_a_marker_leaves_nothing_behind)
+{
+	struct fixture f;
+
+	fixture_open(&f, INNER_HOST, NULL);
+	struct soma_backend_stream *a = make_stream(&f, NON_BLOCKING);
+	unsigned char *p = take(&f, 100, a);
+	fill(&f, p, a);
+	hook.ops = f.g->ops;
+	struct soma_backend_ops ops = *f.g->ops;
+	ops.event_record = failing_record;
+	f.g->ops = &ops;
+	give(&f, p, 100, a);
+	hook.armed = true;
+	f.ops->stream_destroy(f.g, a);
+	hook.armed = false;
+	ck_assert_int_eq(f.ops->guard_settle(f.g), SOMA_STATUS_OK);
+	ck_assert_uint_eq(stats_of(&f).retired_blocks, 0);
+	ck_assert_uint_eq(stats_of(&f).quarantined_blocks, 1);
+	EXPECT(&f);
+	f.g->ops = hook.ops;
+	fixture_close(&f);
+	fixture_forget_reports(&f);
+}
+END_TEST
+
 UNIT_MAIN("guard order", a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it,
 	  a_free_that_many_streams_are_missing_from_waits_for_each,
 	  a_late_free_whose_order_cannot_be_queued_waits_for_the_host,
-	  an_unordered_write_does_not_hide_the_one_before_it, a_use_that_confirm_lets_through_is_waited_for)
+	  an_unordered_write_does_not_hide_the_one_before_it, a_use_that_confirm_lets_through_is_waited_for,
+	  a_stream_that_goes_without_a_marker_leaves_nothing_behind)

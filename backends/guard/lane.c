@@ -216,6 +216,20 @@ other_name(struct soma_backend *g, const struct soma_backend_stream *stream)
 	return other;
 }
 
+/* The lane's last stream goes, under no lock: whether the marker ends what was queued; if it cannot be
+ * recorded, whether that was waited for. */
+static bool
+mark_end(struct soma_backend *g, const struct lane *lane, struct soma_backend_stream *inner, bool *over)
+{
+	*over = false;
+	if (lane->marker == NULL || guard_is_idle(g))
+		return false;
+	if (g->ops->event_record(g->inner, lane->marker, inner) == SOMA_STATUS_OK)
+		return true;
+	*over = g->ops->stream_synchronize(g->inner, inner) == SOMA_STATUS_OK;
+	return false;
+}
+
 void
 lane_leave(struct soma_backend *g, struct soma_backend_stream *stream)
 {
@@ -232,11 +246,12 @@ lane_leave(struct soma_backend *g, struct soma_backend_stream *stream)
 	uint64_t tick = g->clocks.lanes[stream->lane].now.tick[stream->lane];
 	pthread_mutex_unlock(&g->lock);
 
-	bool marked = other == NULL && lane->marker != NULL && !guard_is_idle(g) &&
-		      g->ops->event_record(g->inner, lane->marker, stream->inner) == SOMA_STATUS_OK;
+	bool over = false, marked = other == NULL && mark_end(g, lane, stream->inner, &over);
 	pthread_mutex_lock(&g->lock);
-	if (marked)
-		lane->marker_tick = tick;
+	if (marked || over)
+		lane->marker_tick = marked ? tick : 0;
+	if (over)
+		lane->done_tick = tick;
 	if (lane->stream == stream)
 		lane->stream = other;
 	lane->gone = other == NULL;
