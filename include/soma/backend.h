@@ -23,12 +23,13 @@
  * Versions.  SOMA_BACKEND_ABI changes only when something here changes its meaning or
  * its place; a module of another number is refused before anything in it is
  * called.  Within a number, structs only grow at their end:
- *   - a struct that the module gives (module, ops) says its size; the library reads it
+ *   - a struct that the module gives (module, ops, error) says its size; the library reads it
  *     into a larger zeroed one, or ignores the tail that it does not know;
  *   - a struct that the library gives (open, host, inner) says its size; a field beyond the
  *     ones that came with this number must be looked for with SOMA_BACKEND_HAS();
  *   - a struct that the library has the module fill (info, stream_info) comes with
- *     its size set; the module writes nothing beyond it.
+ *     its size set; the module writes nothing beyond it;
+ *   - what comes in arrays without a size of its own (option, option_info, scan) never grows.
  *
  * Threads.  Every function may be called by any number of threads at once, but
  * nothing else runs on a backend during open and close.  A function may wait for work on
