@@ -309,6 +309,16 @@ START_TEST(spans_are_checked_and_count_against_the_limit)
 	OK(ops->span_reserve(host, 16 * MIB, 0, &span));
 	ck_assert_int_eq(ops->span_map(host, span + 1, MIB), SOMA_STATUS_INVALID_VALUE);
 	ck_assert_int_eq(ops->span_unmap(host, span + 1, MIB), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_int_eq(ops->span_map(host, span + 15 * MIB, 2 * MIB), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_int_eq(ops->span_map(host, span - MIB, 2 * MIB), SOMA_STATUS_INVALID_VALUE);
+	void *other = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(other, MAP_FAILED);
+	*(unsigned char *)other = 77;
+	ck_assert_int_eq(ops->span_unmap(host, (uintptr_t)other, MIB), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_uint_eq(*(unsigned char *)other, 77);
+	munmap(other, MIB);
+	OK(ops->span_map(host, span + 15 * MIB, MIB));
+	OK(ops->span_unmap(host, span + 15 * MIB, MIB));
 	ck_assert_int_eq(ops->span_map(host, span, 5 * MIB), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
 	ck_assert_uint_eq(soma_error_last()->limit, 4 * MIB);
 	OK(ops->span_map(host, span, 3 * MIB));

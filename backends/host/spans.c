@@ -14,6 +14,7 @@
 
 #include "backends/host/error.h"
 
+#define NEAR_PAGES 3u
 #define RESERVED_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 struct span {
@@ -55,6 +56,46 @@ check(struct spans *spans, uint64_t address, uint64_t size)
 			 "a span at 0x%" PRIx64 " of %" PRIu64 " bytes: both must be multiples of %" PRIu64
 			 ", and the size not 0",
 			 address, size, spans->page);
+}
+
+static bool
+holds(const struct span *span, uint64_t address, uint64_t size)
+{
+	return address >= span->address && size <= span->size && address - span->address <= span->size - size;
+}
+
+/* Under the mutex.  Mostly a part begins where its range does, or a page or two behind; else all
+ * are looked at. */
+static bool
+is_reserved(struct spans *spans, uint64_t address, uint64_t size)
+{
+	for (uint64_t back = 0; back < NEAR_PAGES * spans->page && back <= address; back += spans->page)
+		for (struct span *span = *bucket(spans, address - back); span != NULL; span = span->next)
+			if (holds(span, address, size))
+				return true;
+	for (unsigned i = 0; i < SPAN_BUCKETS; i++)
+		for (struct span *span = spans->buckets[i]; span != NULL; span = span->next)
+			if (holds(span, address, size))
+				return true;
+	return false;
+}
+
+/* A part to map or to unmap: anything else at these addresses is not ours to touch. */
+static enum soma_status
+check_part(struct spans *spans, uint64_t address, uint64_t size)
+{
+	enum soma_status status = check(spans, address, size);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	pthread_mutex_lock(&spans->mutex);
+	bool reserved = is_reserved(spans, address, size);
+	pthread_mutex_unlock(&spans->mutex);
+	if (reserved)
+		return SOMA_STATUS_OK;
+	return host_fail(spans->host, SOMA_STATUS_INVALID_VALUE,
+			 "%" PRIu64 " bytes at 0x%" PRIx64 " are not within one reserved span", size,
+			 address);
 }
 
 static enum soma_status
@@ -115,7 +156,7 @@ spans_reserve(struct spans *spans, uint64_t size, uint64_t alignment, uint64_t *
 enum soma_status
 spans_map(struct spans *spans, uint64_t address, uint64_t size)
 {
-	enum soma_status status = check(spans, address, size);
+	enum soma_status status = check_part(spans, address, size);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -131,7 +172,7 @@ spans_map(struct spans *spans, uint64_t address, uint64_t size)
 enum soma_status
 spans_unmap(struct spans *spans, uint64_t address, uint64_t size)
 {
-	enum soma_status status = check(spans, address, size);
+	enum soma_status status = check_part(spans, address, size);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
