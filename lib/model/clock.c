@@ -201,12 +201,27 @@ drop_moot_joins(const struct soma_model *model, struct soma__clock *clock)
 	clock->join_applied = applied;
 }
 
-/* Growing to twice what is needed makes the sweep of moot records rare enough. */
+/* A table of `count` records that had no room for `more`, moved to one with twice the room
+ * that is needed: so that sweeping moot records first is rare enough.  NULL without
+ * memory, and then the old table stands. */
+static void *
+widened(struct soma__arena *arena, void *table, uint32_t count, uint32_t more, uint32_t *capacity,
+	size_t record_size)
+{
+	uint32_t wider = (count + more) * 2 + 4;
+	void *moved = longer(arena, table, count * record_size, wider * record_size);
+
+	if (moved == NULL)
+		return NULL;
+	soma__arena_free(arena, table, *capacity * record_size);
+	*capacity = wider;
+	return moved;
+}
+
 static bool
 reserve_entries(struct soma_model *model, struct soma__stream *stream, uint32_t more)
 {
 	struct soma__clock *clock = &stream->clock;
-	uint32_t capacity;
 	void *entries;
 
 	if (clock->entry_count + more <= clock->entry_capacity)
@@ -214,21 +229,16 @@ reserve_entries(struct soma_model *model, struct soma__stream *stream, uint32_t 
 	soma__clock_drop_moot(model, stream);
 	if ((clock->entry_count + more) * 2 <= clock->entry_capacity)
 		return true;
-	capacity = (clock->entry_count + more) * 2 + 4;
-	entries = longer(model->arena, clock->entries, clock->entry_count * sizeof *clock->entries,
-			 capacity * sizeof *clock->entries);
-	if (entries == NULL)
-		return false;
-	soma__arena_free(model->arena, clock->entries, clock->entry_capacity * sizeof *clock->entries);
-	clock->entries = entries;
-	clock->entry_capacity = capacity;
-	return true;
+	entries = widened(model->arena, clock->entries, clock->entry_count, more, &clock->entry_capacity,
+			  sizeof *clock->entries);
+	if (entries != NULL)
+		clock->entries = entries;
+	return entries != NULL;
 }
 
 static bool
 reserve_joins(struct soma_model *model, struct soma__clock *clock, uint32_t more)
 {
-	uint32_t capacity;
 	void *joins;
 
 	if (clock->join_count + more <= clock->join_capacity)
@@ -236,15 +246,11 @@ reserve_joins(struct soma_model *model, struct soma__clock *clock, uint32_t more
 	drop_moot_joins(model, clock);
 	if ((clock->join_count + more) * 2 <= clock->join_capacity)
 		return true;
-	capacity = (clock->join_count + more) * 2 + 4;
-	joins = longer(model->arena, clock->joins, clock->join_count * sizeof *clock->joins,
-		       capacity * sizeof *clock->joins);
-	if (joins == NULL)
-		return false;
-	soma__arena_free(model->arena, clock->joins, clock->join_capacity * sizeof *clock->joins);
-	clock->joins = joins;
-	clock->join_capacity = capacity;
-	return true;
+	joins = widened(model->arena, clock->joins, clock->join_count, more, &clock->join_capacity,
+			sizeof *clock->joins);
+	if (joins != NULL)
+		clock->joins = joins;
+	return joins != NULL;
 }
 
 /* How many components joining from this stream may add, at most. */
