@@ -59,7 +59,6 @@ struct soma_backend_stream {
 	_Atomic uint32_t kind;            /* flags, or a default stream; see below */
 	uint64_t thread;                  /* of a per-thread default stream; lanes->mutex */
 	unsigned handles;                 /* lanes->mutex */
-	bool spare;                       /* lanes->mutex */
 	pthread_mutex_t queue;            /* protects the next four */
 	struct item *head, **tail;
 	struct item *ops;        /* unused ones */
