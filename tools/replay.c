@@ -11,6 +11,7 @@
 
 #include "tools/command.h"
 #include "tools/engine/engine.h"
+#include "tools/load.h"
 #include "tools/progress.h"
 #include "tools/report/report.h"
 #include "tools/trace/trace.h"
@@ -26,6 +27,9 @@ struct replay_values {
 	int32_t device;
 	bool json, quiet, partial;
 	const char *plot;
+	const char *backend, *backend_path;
+	uint64_t budget;
+	int32_t scale, repeat, threads;
 };
 
 /* "auto" first; the presets as lib/model/policy.c has them (a test compares). */
@@ -43,6 +47,12 @@ const char *const replay_paragraphs[] = {
 	"is rewound: what was there before is rebuilt from what was there at the end.",
 	"Where the trace records addresses and the policy is the recorded allocator's, every address is "
 	"compared with the model's. The memory of one device is replayed.",
+	"With --backend every allocation of the trace is really made, in the order of real streams with the "
+	"trace's events and waits, and the first and the last byte of every block are written. A model runs beside "
+	"it, and at every peak and at the end the bytes that the ledger, the budget and a guard count are "
+	"compared with the model's. A trace that needs more memory than the machine has is refused "
+	"before it starts. With --repeat and --threads it is a load: what is compared then is the end. "
+	"Without --backend each thread has a model.",
 	NULL,
 };
 
@@ -77,6 +87,20 @@ const struct option_row replay_options[] = {
 	  "that a trace is truncated is said unless it is taken as --partial.)" },
 	{ "partial", 'P', OPTION_FLAG, FIELD(partial), NULL, NULL,
 	  "Take a truncated trace as it is: without this it gives exit status 1." },
+	{ "backend", 'b', OPTION_TEXT, FIELD(backend), "NAME", NULL,
+	  "Allocate from this backend, such as host, guard:host or auto (soma info lists them). A guard's "
+	  "reports go to standard error, and are counted." },
+	{ "budget", 'B', OPTION_SIZE, FIELD(budget), "SIZE", NULL,
+	  "With --backend: at most so many bytes at once. The first request that is refused is reported with "
+	  "what was tried and who holds most." },
+	{ "backend-path", 0, OPTION_TEXT, FIELD(backend_path), "FOLDERS", NULL,
+	  "Folders to look for backends in first, with colons between them." },
+	{ "scale", 's', OPTION_NUMBER, FIELD(scale), "N", NULL,
+	  "Divide all sizes by N; what becomes less than 1 byte is 1." },
+	{ "repeat", 'n', OPTION_NUMBER, FIELD(repeat), "N", NULL,
+	  "Replay the trace N times, one after the other. The default is 1." },
+	{ "threads", 't', OPTION_NUMBER, FIELD(threads), "N", NULL,
+	  "Replay it in N threads at once, each with streams of its own over one stack. The default is 1." },
 	{ .name = NULL },
 };
 
@@ -220,10 +244,58 @@ check_plot(const struct command *command, const char *plot, const char *trace)
 	return -1;
 }
 
+static struct load_values
+load_of(const struct replay_values *values)
+{
+	return (struct load_values){
+		.backend = values->backend,
+		.backend_path = values->backend_path,
+		.budget = values->budget,
+		.scale = values->scale,
+		.repeat = values->repeat,
+		.threads = values->threads,
+		.policy = values->policy > 0 ? soma_policy_preset(policy_names[values->policy]) : NULL,
+		.release_threshold = values->release_threshold,
+		.complete = (enum replay_complete)values->complete,
+		.device = values->device,
+		.json = values->json,
+		.quiet = values->quiet,
+		.partial = values->partial,
+	};
+}
+
+/* Of the options that ask for a replay with memory, or for a load. */
+static int
+check_load(const struct command *command, const struct replay_values *values)
+{
+	const struct load_values load = load_of(values);
+	int end = load_check(command, &load);
+
+	if (end >= 0 || !load_is_wanted(&load))
+		return end;
+	if (values->capacity > 0)
+		return usage_error(command, "--capacity is the model's alone; a backend takes --budget");
+	if (values->plot != NULL)
+		return usage_error(command, "--plot draws what the model alone does");
+	return -1;
+}
+
+static int
+replay_any(const struct replay_values *values, const char *path, struct trace_reader *reader)
+{
+	const struct load_values load = load_of(values);
+
+	return load_is_wanted(&load) ? load_run(&load, path, reader) : replay_reader(values, path, reader);
+}
+
 int
 command_replay(const struct command *command, int argc, char **argv)
 {
-	struct replay_values values = { .release_threshold = UINT64_MAX, .device = REPLAY_DEVICE_ANY };
+	struct replay_values values = { .release_threshold = UINT64_MAX,
+					.device = REPLAY_DEVICE_ANY,
+					.scale = 1,
+					.repeat = 1,
+					.threads = 1 };
 	struct trace_reader *reader;
 	struct trace_error error;
 	char *shown;
@@ -231,6 +303,8 @@ command_replay(const struct command *command, int argc, char **argv)
 
 	if (end < 0)
 		end = check_sizes(command, &values);
+	if (end < 0)
+		end = check_load(command, &values);
 	if (end >= 0)
 		return end;
 	if (argc - first != 1)
@@ -245,7 +319,7 @@ command_replay(const struct command *command, int argc, char **argv)
 	if (reader == NULL)
 		return input_error(error.text);
 	shown = report_clean(argv[first]);
-	end = replay_reader(&values, shown, reader);
+	end = replay_any(&values, shown, reader);
 	free(shown);
 	trace_close(reader);
 	return end;

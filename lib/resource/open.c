@@ -95,3 +95,11 @@ soma__resource_backend(struct soma_resource *resource)
 {
 	return ((struct opened *)resource->terminal->context)->backend;
 }
+
+struct soma_backend_stream *
+soma__resource_stream(struct soma_resource *resource, uint64_t stream)
+{
+	const struct soma__stream *found = soma__stream_find(&resource->terminal->streams, stream);
+
+	return found != NULL && !atomic_load(&found->destroyed) ? found->handle : NULL;
+}

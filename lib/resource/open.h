@@ -16,4 +16,8 @@ enum soma_status soma__resource_open(const struct soma__backend_config *config,
 /* The backend of a resource's stack that was opened so; valid as long as the stack. */
 struct soma__backend *soma__resource_backend(struct soma_resource *resource);
 
+/* The backend's own stream of this id, for its ops; valid until the stream is destroyed.  NULL: there is
+ * no such stream, or the backend has none. */
+struct soma_backend_stream *soma__resource_stream(struct soma_resource *resource, uint64_t stream);
+
 #endif

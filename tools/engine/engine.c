@@ -45,9 +45,11 @@ add_snapshot(struct survey *survey, const struct trace_snapshot *snapshot)
 	}
 }
 
-static enum soma_status
-choose_device(struct survey *survey, int32_t wanted, struct survey_device **device, struct trace_error *error)
+enum soma_status
+replay_choose_device(struct survey *survey, const struct trace_snapshot *snapshot, int32_t wanted,
+		     struct survey_device **device, struct trace_error *error)
 {
+	add_snapshot(survey, snapshot);
 	if (wanted != REPLAY_DEVICE_ANY && survey_find(survey, wanted) == NULL && survey->device_count > 0)
 		return no_such_device(survey, wanted, error);
 	if (survey->device_count == 0)
@@ -202,8 +204,7 @@ plan_and_run(struct survey *survey, struct trace_reader *reader, const struct re
 	struct survey_device *device = NULL;
 	enum soma_status status;
 
-	add_snapshot(survey, trace_snapshot(reader));
-	status = choose_device(survey, options->device, &device, error);
+	status = replay_choose_device(survey, trace_snapshot(reader), options->device, &device, error);
 	plan.device = device;
 	if (status == SOMA_STATUS_OK)
 		plan.start_unknown = survey->rewinds && !survey_is_whole(survey, device->device);

@@ -43,6 +43,12 @@ struct run {
 	uint64_t x;       /* of the event, on the series' axis */
 };
 
+/* The device to replay: the wanted one, or that with the most allocations.  snapshot may be NULL.
+ * SOMA_STATUS_INVALID_VALUE: the trace has not got it. */
+enum soma_status replay_choose_device(struct survey *survey, const struct trace_snapshot *snapshot,
+				      int32_t wanted, struct survey_device **device,
+				      struct trace_error *error);
+
 /* The reader is at the trace's beginning.  Fills the result but for what the plan
  * knows; the series and the holders in it are the caller's, also on failure. */
 enum soma_status run_trace(const struct run_plan *plan, struct trace_reader *reader,

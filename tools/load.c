@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the trace into a program, runs it, reports.
+ */
+#include "tools/load.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/live/report.h"
+
+bool
+load_is_wanted(const struct load_values *values)
+{
+	return values->backend != NULL || values->repeat != 1 || values->threads != 1;
+}
+
+int
+load_check(const struct command *command, const struct load_values *values)
+{
+	const struct {
+		const char *name;
+		int32_t value, most;
+	} counts[] = { { "scale", values->scale, INT32_MAX },
+		       { "repeat", values->repeat, INT32_MAX },
+		       { "threads", values->threads, LIVE_THREADS_MAX } };
+
+	for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+		if (counts[i].value < 1 || counts[i].value > counts[i].most)
+			return usage_error(command, "--%s: expected a number from 1 to %" PRId32 ", got %" PRId32,
+					   counts[i].name, counts[i].most, counts[i].value);
+	if (values->backend == NULL && values->budget > 0)
+		return usage_error(command, "--budget needs a --backend to allocate from");
+	if (values->backend == NULL && values->backend_path != NULL)
+		return usage_error(command, "--backend-path says where a --backend is, and there is none");
+	if (!load_is_wanted(values) && values->scale != 1)
+		return usage_error(command, "--scale goes with --backend, --repeat or --threads");
+	return -1;
+}
+
+static int
+input_error(const char *path, const char *text)
+{
+	fprintf(stderr, "soma replay: %s%s%s\n", path, path[0] != '\0' ? ": " : "", text);
+	return EXIT_INPUT;
+}
+
+static int
+read_error(const char *path, enum soma_status status, const struct trace_error *error)
+{
+	/* The readers' messages begin with the file's name. */
+	if (status == SOMA_STATUS_PARSE || status == SOMA_STATUS_IO)
+		return input_error("", error->text);
+	input_error(path, error->text);
+	return status == SOMA_STATUS_INVALID_VALUE ? EXIT_USAGE : EXIT_INPUT;
+}
+
+static int
+verdict(const struct load_values *values, const struct live_report *report)
+{
+	const struct program *program = report->program;
+
+	if (program->truncated && !(values->partial && values->quiet))
+		fprintf(stderr, "soma replay: warning: %s\n", program->truncation.text);
+	if (program->truncated && !values->partial)
+		return EXIT_BAD_NEWS;
+	return live_is_bad(report->result) ? EXIT_BAD_NEWS : EXIT_FINE;
+}
+
+static int
+run_program(const struct load_values *values, const char *path, const struct program *program)
+{
+	const struct live_options options = {
+		.backend = values->backend,
+		.search = values->backend_path,
+		.budget = values->budget,
+		.scale = (uint64_t)values->scale,
+		.threads = (unsigned)values->threads,
+		.repeat = (unsigned)values->repeat,
+		.complete = values->complete,
+		.policy = values->policy,
+		.release_threshold = values->release_threshold,
+	};
+	struct live_result result;
+	struct trace_error error;
+	const struct live_report report = { path, program, &options, &result };
+
+	if (live_run(program, &options, &result, &error) != SOMA_STATUS_OK)
+		return input_error(path, error.text);
+	if (values->json && !live_report_json(stdout, &report))
+		return input_error("", "the report could not be written");
+	if (!values->json && !values->quiet)
+		live_report_text(stdout, &report);
+	return verdict(values, &report);
+}
+
+int
+load_run(const struct load_values *values, const char *path, struct trace_reader *reader)
+{
+	struct program program;
+	struct trace_error error;
+	enum soma_status status =
+		program_read(&program, reader, values->device, (uint64_t)values->scale, &error);
+
+	if (status != SOMA_STATUS_OK)
+		return read_error(path, status, &error);
+	int end = run_program(values, path, &program);
+	program_fini(&program);
+	return end;
+}
