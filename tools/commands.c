@@ -28,15 +28,20 @@ const struct variable_row environment_rows[] = {
 	{ "TMPDIR",
 	  "Where the temporary file is made that keeps a trace which can be read only once, such as one "
 	  "from a pipe. It has no name and is gone with the command. The default is /tmp." },
+	{ "SOMA_BACKEND_PATH",
+	  "Folders to look for backends in, with colons between them: after those of --backend-path, before the "
+	  "installed one." },
 	{ .name = NULL },
 };
 
 const char *const exit_paragraphs[] = {
 	"0: the answer is fine.",
-	"1: the answer is bad news: out of memory under the given capacity, recorded addresses that were not "
-	"reproduced, or a truncated trace without --partial.",
+	"1: the answer is bad news: out of memory under the given capacity or budget, recorded addresses that "
+	"were not reproduced, accounts that differ, something that a guard reported, or a truncated trace without "
+	"--partial.",
 	"2: wrong usage: an unknown subcommand, option or value.",
-	"3: the input could not be read or replayed, or the output not written.",
+	"3: the input could not be read or replayed, which it also is not when it needs more memory than the "
+	"machine has, or the output not written.",
 	NULL,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `soma info`: the version, the build, huge pages, the policies.
+ * `soma info`: the version, the build, huge pages, the policies, the backends.
  *
  * What huge pages do is not read from settings alone: a model is made, filled until
  * its records would be put on huge pages, and asked what it really got.
@@ -14,6 +14,7 @@
 
 #include <soma/soma.h>
 
+#include "tools/backends.h"
 #include "tools/command.h"
 #include "tools/machine.h"
 #include "tools/units.h"
@@ -22,17 +23,21 @@
 
 struct info_values {
 	bool json;
+	const char *backend_path;
 };
 
 const char *const info_paragraphs[] = {
 	"Shows the version, the choices made when soma was built, the machine's settings of huge pages, what "
-	"kind of pages the records of a model of many blocks really are on, and the policies that there are.",
+	"kind of pages the records of a model of many blocks really are on, the policies that there are, and the "
+	"backends that are found: what each can do here, or why it cannot be used.",
 	NULL,
 };
 
 const struct option_row info_options[] = {
 	{ "json", 'j', OPTION_FLAG, offsetof(struct info_values, json), NULL, NULL,
 	  "Print one JSON object; sizes in it are bytes." },
+	{ "backend-path", 0, OPTION_TEXT, offsetof(struct info_values, backend_path), "FOLDERS", NULL,
+	  "Folders to look for backends in first, with colons between them." },
 	{ .name = NULL },
 };
 
@@ -221,7 +226,7 @@ print_records(const struct info *info)
 }
 
 static void
-print_text(const struct info *info)
+print_text(const struct info *info, const char *backend_path)
 {
 	char text[64];
 
@@ -233,10 +238,11 @@ print_text(const struct info *info)
 	print_machine(&info->machine);
 	print_records(info);
 	print_policies();
+	backends_print(backend_path);
 }
 
 static bool
-print_json(const struct info *info)
+print_json(const struct info *info, const char *backend_path)
 {
 	const struct machine_huge_pages *machine = &info->machine;
 	const struct soma_memory_info *records = &info->records;
@@ -251,8 +257,10 @@ print_json(const struct info *info)
 		json_pack("{s:I, s:s, s:I, s:I, s:I}", "live_blocks", (json_int_t)info->blocks, "page_kind",
 			  records->page_kind, "mapped", (json_int_t)records->mapped, "resident",
 			  (json_int_t)records->resident, "huge", (json_int_t)records->huge);
-	json_t *object = json_pack("{s:s, s:o, s:o, s:o, s:o}", "version", soma_version(), "build", build,
-				   "huge_pages", pages, "model", model, "policies", policies_array());
+	json_t *backends = backends_array(backend_path);
+	json_t *object = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "version", soma_version(), "build", build,
+				   "huge_pages", pages, "model", model, "policies", policies_array(),
+				   "backends", backends != NULL ? backends : json_null());
 	bool written = json_dumpf(object, stdout, JSON_INDENT(2)) == 0;
 
 	putchar('\n');
@@ -276,8 +284,8 @@ command_info(const struct command *command, int argc, char **argv)
 		return EXIT_INPUT;
 	}
 	if (!values.json)
-		print_text(&info);
-	else if (!print_json(&info))
+		print_text(&info, values.backend_path);
+	else if (!print_json(&info, values.backend_path))
 		return EXIT_INPUT;
 	return EXIT_FINE;
 }
