@@ -43,7 +43,8 @@ check_room(const struct live *live, struct trace_error *error)
 	uint64_t bytes = needed(live), times;
 	char need[UNITS_MAX], has[UNITS_MAX], all[UNITS_MAX];
 
-	if (bytes <= info->free)
+	/* A backend that does not say how much it has will refuse what it has not. */
+	if (info->total == 0 || bytes <= info->free)
 		return SOMA_STATUS_OK;
 	times = info->free > 0 ? bytes / info->free + 1 : 0;
 	if (__builtin_mul_overflow(times, options->scale, &times) || times > INT32_MAX)
