@@ -2,6 +2,9 @@
 /* Memory that was freed out of order, or used so, stays until all that was queued for it is over. */
 #include "config.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include "backends/guard/guard.h"
 #include "tests/check_guard_support.h"
 #include "tests/unit.h"
@@ -120,6 +123,96 @@ START_TEST(a_free_that_many_streams_are_missing_from_waits_for_each)
 	sync_stream(&f, a);
 	ck_assert_uint_eq(stats_of(&f).retired_blocks, 0);
 	EXPECT(&f, "free-unordered");
+	fixture_close(&f);
+	fixture_forget_reports(&f);
+}
+END_TEST
+
+/* ---- two frees of the host's --------------------------------------------------------------------- */
+
+/* Each has a stream of its own to be queued on, and has to follow the other's. */
+struct mutual {
+	struct fixture *f;
+	const struct soma_backend_ops *ops;
+	unsigned char *p[2];
+	uint32_t second_follows; /* the lane that the second free follows first */
+	struct soma_backend_stream *trigger;
+	_Atomic bool armed;
+	pthread_t second;
+};
+
+static struct mutual mutual;
+
+static void *
+free_second(void *argument)
+{
+	give(mutual.f, mutual.p[1], 100, NULL);
+	return argument;
+}
+
+static bool
+is_borrowed(struct soma_backend *g, uint32_t lane)
+{
+	pthread_mutex_lock(&g->lock);
+	bool borrowed = g->lanes[lane]->borrowed;
+	pthread_mutex_unlock(&g->lock);
+	return borrowed;
+}
+
+/* Within the first free: it goes on when the second one has begun to follow, too. */
+static enum soma_status
+mutual_record(struct soma_backend *inner, struct soma_backend_event *event,
+	      struct soma_backend_stream *stream)
+{
+	if (stream == mutual.trigger && atomic_exchange(&mutual.armed, false)) {
+		ck_assert_int_eq(pthread_create(&mutual.second, NULL, free_second, NULL), 0);
+		while (!is_borrowed(mutual.f->g, mutual.second_follows))
+			sched_yield();
+	}
+	return mutual.ops->event_record(inner, event, stream);
+}
+
+/* A block of stream `home` that also `one` and `two` read, unknown to the host. */
+static unsigned char *
+take_read(struct fixture *f, struct soma_backend_stream *home, struct soma_backend_stream *one,
+	  struct soma_backend_stream *two)
+{
+	unsigned char *p = take(f, 100, home);
+
+	ck_assert_int_eq(use(f, p, WRITE, home), SOMA_STATUS_OK);
+	order(f, home, one);
+	ck_assert_int_eq(use(f, p, SOMA_BACKEND_ACCESS_READ, one), SOMA_STATUS_OK);
+	order(f, home, two);
+	ck_assert_int_eq(use(f, p, SOMA_BACKEND_ACCESS_READ, two), SOMA_STATUS_OK);
+	return p;
+}
+
+START_TEST(two_late_frees_that_follow_each_others_streams_do_not_wait_for_each_other)
+{
+	struct fixture f;
+	struct soma_backend_stream *s[4];
+
+	alarm(300); /* else a deadlock would last */
+	fixture_open(&f, INNER_HOST, NULL);
+	for (int i = 0; i < 4; i++)
+		s[i] = make_stream(&f, NON_BLOCKING);
+	mutual = (struct mutual){ .f = &f,
+				  .ops = f.g->ops,
+				  .p = { take_read(&f, s[0], s[2], s[1]), take_read(&f, s[1], s[3], s[0]) },
+				  .second_follows = s[3]->lane,
+				  .trigger = s[2]->inner,
+				  .armed = true };
+	struct soma_backend_ops ops = *f.g->ops;
+	ops.event_record = mutual_record;
+	f.g->ops = &ops;
+	give(&f, mutual.p[0], 100, NULL);
+	ck_assert(!mutual.armed);
+	pthread_join(mutual.second, NULL);
+	EXPECT(&f, "free-unordered", "free-unordered");
+	ck_assert_uint_eq(stats_of(&f).retired_blocks, 2);
+	ck_assert_int_eq(f.ops->synchronize(f.g), SOMA_STATUS_OK);
+	ck_assert_uint_eq(stats_of(&f).retired_blocks, 0);
+	f.g->ops = mutual.ops;
 	fixture_close(&f);
 	fixture_forget_reports(&f);
 }
@@ -261,6 +354,7 @@ END_TEST
 
 UNIT_MAIN("guard order", a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it,
 	  a_free_that_many_streams_are_missing_from_waits_for_each,
+	  two_late_frees_that_follow_each_others_streams_do_not_wait_for_each_other,
 	  a_late_free_whose_order_cannot_be_queued_waits_for_the_host,
 	  an_unordered_write_does_not_hide_the_one_before_it, a_use_that_confirm_lets_through_is_waited_for,
 	  a_stream_that_goes_without_a_marker_leaves_nothing_behind)

@@ -134,13 +134,22 @@ lane_to_retire_in(const struct soma_backend *g, const struct block *block, uint3
 	return lane;
 }
 
+/* `to` NULL: a free that the host vouches for, in the lane `home` for want of a stream of its own. */
+static bool
+follow(struct soma_backend *g, uint32_t lane, uint32_t home, struct soma_backend_stream *to)
+{
+	if (to != NULL)
+		return lane_follow(g, lane, to);
+	return home != CLOCKS_HOST && lane_follow_in(g, lane, home);
+}
+
 static void
-follow_strays(struct soma_backend *g, struct strays *strays, uint32_t lane, struct soma_backend_stream *to)
+follow_strays(struct soma_backend *g, struct strays *strays, uint32_t home, struct soma_backend_stream *to)
 {
 	for (uint32_t i = 0; i < strays->count; i++) {
-		if (strays->lane[i] == lane || strays->lane[i] == CLOCKS_HOST)
+		if (strays->lane[i] == home || strays->lane[i] == CLOCKS_HOST)
 			continue;
-		if (to != NULL && lane_follow(g, strays->lane[i], to))
+		if (follow(g, strays->lane[i], home, to))
 			strays->followed = true;
 		else
 			strays->missed = true;
@@ -152,18 +161,12 @@ static void
 follow_all_strays(struct soma_backend *g, const struct block *block, uint32_t home,
 		  struct soma_backend_stream *stream, struct strays *strays)
 {
-	bool borrow = stream == NULL && home != CLOCKS_HOST && strays->count > 0;
-
-	if (borrow)
-		stream = lane_borrow(g, home);
 	while (strays->count > 0) {
 		follow_strays(g, strays, home, stream);
 		pthread_mutex_lock(&g->lock);
 		find_strays(g, block, block->freed.lane, strays);
 		pthread_mutex_unlock(&g->lock);
 	}
-	if (borrow && stream != NULL)
-		lane_return(g, home);
 }
 
 static void

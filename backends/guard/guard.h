@@ -133,6 +133,8 @@ void lane_return(struct soma_backend *g, uint32_t lane);
 /* Makes `stream` (inner; NULL: the guard's own) wait for all that is queued in the lane; false:
  * that could not be queued. */
 bool lane_follow(struct soma_backend *g, uint32_t lane, struct soma_backend_stream *stream);
+/* The same for the stream of lane `home`, another one, which is borrowed for it: the caller has borrowed none. */
+bool lane_follow_in(struct soma_backend *g, uint32_t lane, uint32_t home);
 /* Takes the lane's retired blocks that are over on to the quarantine.  With `ask` the backend is
  * asked what is over, else only the clocks. */
 void lane_settle(struct soma_backend *g, uint32_t lane, bool ask);

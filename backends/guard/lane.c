@@ -4,7 +4,8 @@
  * them.  That is known from the clocks when the host has synchronised, else from a marker, an event
  * that the guard records behind what is retired and asks for later.
  *
- * A lane that is borrowed has one user, under no lock; its stream is not destroyed meanwhile.
+ * A lane that is borrowed has one user, under no lock; its stream is not destroyed meanwhile.  Nobody who
+ * has borrowed a lane waits for another one.
  */
 #include <string.h>
 
@@ -53,22 +54,46 @@ borrow(struct soma_backend *g, struct lane *lane)
 	lane->borrowed = true;
 }
 
+/* Under the lock, of a lane that nobody has; NULL: it has no stream, and is not borrowed. */
+static struct soma_backend_stream *
+take_loan(struct lane *lane)
+{
+	if (lane == NULL || lane->per_thread || lane->stream == NULL)
+		return NULL;
+	lane->borrowed = true;
+	return inner_stream(lane->stream);
+}
+
+static bool
+is_lent(const struct lane *lane)
+{
+	return lane != NULL && !lane->per_thread && lane->borrowed;
+}
+
 struct soma_backend_stream *
 lane_borrow(struct soma_backend *g, uint32_t number)
 {
-	struct soma_backend_stream *stream = NULL;
-
 	pthread_mutex_lock(&g->lock);
 	struct lane *lane = lane_at(g, number);
-	if (lane != NULL && !lane->per_thread) {
-		borrow(g, lane);
-		stream = lane->stream;
-		if (stream == NULL)
-			lane->borrowed = false;
-	}
-	pthread_cond_broadcast(&g->changed);
+	while (is_lent(lane))
+		pthread_cond_wait(&g->changed, &g->lock);
+	struct soma_backend_stream *stream = take_loan(lane);
 	pthread_mutex_unlock(&g->lock);
-	return inner_stream(stream);
+	return stream;
+}
+
+/* Both at once: who had one and waited for the other could wait for ever, for somebody who has that and waits
+ * for the first. */
+static void
+borrow_both(struct soma_backend *g, const uint32_t number[2], struct soma_backend_stream *stream[2])
+{
+	pthread_mutex_lock(&g->lock);
+	struct lane *first = lane_at(g, number[0]), *second = lane_at(g, number[1]);
+	while (is_lent(first) || is_lent(second))
+		pthread_cond_wait(&g->changed, &g->lock);
+	stream[0] = take_loan(first);
+	stream[1] = take_loan(second);
+	pthread_mutex_unlock(&g->lock);
 }
 
 void
@@ -80,11 +105,11 @@ lane_return(struct soma_backend *g, uint32_t number)
 	pthread_mutex_unlock(&g->lock);
 }
 
-/* A lane without a stream left its marker when that was destroyed. */
-bool
-lane_follow(struct soma_backend *g, uint32_t number, struct soma_backend_stream *stream)
+/* `first` is the lane's, borrowed; a lane without one left its marker when that was destroyed. */
+static bool
+queue_order(struct soma_backend *g, uint32_t number, struct soma_backend_stream *first,
+	    struct soma_backend_stream *stream)
 {
-	struct soma_backend_stream *first = lane_borrow(g, number);
 	enum soma_status status = SOMA_STATUS_OK;
 
 	pthread_mutex_lock(&g->lock);
@@ -92,8 +117,6 @@ lane_follow(struct soma_backend *g, uint32_t number, struct soma_backend_stream 
 	bool gone = lane != NULL && lane->gone && lane->marker != NULL;
 	pthread_mutex_unlock(&g->lock);
 	pthread_mutex_lock(&g->probe_lock);
-	if (stream == NULL)
-		stream = g->own;
 	if (first != NULL) {
 		status = g->ops->event_record(g->inner, g->edge, first);
 		if (status == SOMA_STATUS_OK)
@@ -101,13 +124,35 @@ lane_follow(struct soma_backend *g, uint32_t number, struct soma_backend_stream 
 	} else if (gone) {
 		status = g->ops->event_wait(g->inner, lane->marker, stream);
 	}
-	bool followed = status == SOMA_STATUS_OK && (first != NULL || gone);
 	pthread_mutex_unlock(&g->probe_lock);
-	if (first != NULL)
-		lane_return(g, number);
 	if (status != SOMA_STATUS_OK)
 		g->host->log(g->host->context, SOMA_BACKEND_LOG_WARNING,
 			     "guard: the order of a late free could not be queued");
+	return status == SOMA_STATUS_OK && (first != NULL || gone);
+}
+
+bool
+lane_follow(struct soma_backend *g, uint32_t number, struct soma_backend_stream *stream)
+{
+	struct soma_backend_stream *first = lane_borrow(g, number);
+	bool followed = queue_order(g, number, first, stream != NULL ? stream : g->own);
+
+	if (first != NULL)
+		lane_return(g, number);
+	return followed;
+}
+
+bool
+lane_follow_in(struct soma_backend *g, uint32_t number, uint32_t home)
+{
+	const uint32_t numbers[2] = { number, home };
+	struct soma_backend_stream *streams[2];
+
+	borrow_both(g, numbers, streams);
+	bool followed = streams[1] != NULL && queue_order(g, number, streams[0], streams[1]);
+	for (int i = 0; i < 2; i++)
+		if (streams[i] != NULL)
+			lane_return(g, numbers[i]);
 	return followed;
 }
 
