@@ -288,10 +288,57 @@ START_TEST(a_span_faults_where_nothing_is_mapped)
 	ck_assert_uint_eq(at(span + 4 * page)[0], 1);
 	ck_assert_int_eq(ops->span_release(host, span, 7 * page), SOMA_STATUS_INVALID_VALUE);
 	ck_assert_int_eq(ops->span_release(host, span + page, 7 * page), SOMA_STATUS_INVALID_VALUE);
-	OK(ops->span_unmap(host, span + 2 * page, 3 * page));
+	OK(ops->span_unmap(host, span + 2 * page, page));
+	ck_assert_int_eq(ops->span_release(host, span, 8 * page), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_uint_eq(at(span + 4 * page)[0], 1);
+	OK(ops->span_unmap(host, span + 4 * page, page));
 	OK(ops->span_release(host, span, 8 * page));
 	ck_assert_int_eq(ops->span_release(host, span, 8 * page), SOMA_STATUS_INVALID_VALUE);
 	ck_assert(!is_mapped(span));
+	close_host();
+}
+END_TEST
+
+/* Every way to map and unmap pages of a span, beside a plain account of which are mapped. */
+START_TEST(nothing_is_mapped_or_unmapped_twice)
+{
+	enum { PAGES = 12 };
+	bool mapped[PAGES] = { false };
+	struct soma_backend_info before = { .size = sizeof before }, after = before;
+	unsigned seed = 1;
+	uint64_t span;
+
+	open_host("host.size", "64M");
+	OK(ops->query(host, &before));
+	uint64_t page = before.span_granularity;
+	OK(ops->span_reserve(host, PAGES * page, 0, &span));
+	for (int i = 0; i < 20000; i++) {
+		seed = seed * 1664525u + 1013904223u;
+		unsigned from = (seed >> 8) % PAGES, count = 1 + (seed >> 16) % (PAGES - from), is = 0;
+		bool map = (seed >> 24) % 2 != 0;
+		for (unsigned k = 0; k < count; k++)
+			is += mapped[from + k];
+		bool possible = map ? is == 0 : is == count;
+		enum soma_status status = map ? ops->span_map(host, span + from * page, count * page)
+					      : ops->span_unmap(host, span + from * page, count * page);
+		ck_assert_int_eq(status, possible ? SOMA_STATUS_OK : SOMA_STATUS_INVALID_VALUE);
+		for (unsigned k = 0; k < count && possible; k++) {
+			mapped[from + k] = map;
+			if (map)
+				at(span + (from + k) * page)[0] = (unsigned char)k;
+		}
+	}
+	uint64_t left = 0;
+	for (unsigned k = 0; k < PAGES; k++)
+		left += mapped[k];
+	OK(ops->query(host, &after));
+	ck_assert_uint_eq(before.free - after.free, left * page);
+	for (unsigned k = 0; k < PAGES; k++)
+		if (mapped[k])
+			OK(ops->span_unmap(host, span + k * page, page));
+	OK(ops->query(host, &after));
+	ck_assert_uint_eq(before.free, after.free);
+	OK(ops->span_release(host, span, PAGES * page));
 	close_host();
 }
 END_TEST
@@ -493,6 +540,6 @@ UNIT_MAIN("host_memory", blocks_are_aligned_and_do_not_overlap,
 	  used_counts_what_was_asked_for_until_the_free_has_run,
 	  memory_above_the_threshold_goes_at_a_synchronisation_only,
 	  a_trim_never_goes_below_what_is_to_be_kept, a_span_faults_where_nothing_is_mapped,
-	  spans_are_checked_and_count_against_the_limit, closing_unmaps_blocks_that_live_still,
+	  nothing_is_mapped_or_unmapped_twice, spans_are_checked_and_count_against_the_limit, closing_unmaps_blocks_that_live_still,
 	  fills_and_copies_are_done_in_the_streams_order, a_scan_finds_every_changed_byte_at_any_alignment,
 	  every_allocation_of_records_may_fail)

@@ -199,6 +199,22 @@ START_TEST(capabilities_without_their_ops_are_masked)
 }
 END_TEST
 
+/* Scans need staging memory, which comes with the fills. */
+START_TEST(scans_without_fills_are_not_there)
+{
+	struct soma__backend *backend;
+	struct soma_backend_info info;
+
+	ck_assert_int_eq(open_with("scans_alone", ALL_FOLDERS, NULL, NULL, &backend), SOMA_STATUS_OK);
+	ck_assert_ptr_nonnull(backend->ops->scan);
+	ck_assert_uint_eq(backend->plugin->groups, SOMA_BACKEND_SCANS);
+	ck_assert_uint_eq(backend->capabilities, SOMA_BACKEND_HOST_ACCESSIBLE);
+	ck_assert_int_eq(soma__backend_query(backend, &info), SOMA_STATUS_OK);
+	ck_assert_uint_eq(info.capabilities, SOMA_BACKEND_HOST_ACCESSIBLE);
+	soma__backend_close(backend);
+}
+END_TEST
+
 static void
 note_released(void *context, uint64_t ptr, uint64_t size)
 {
@@ -292,7 +308,7 @@ UNIT_MAIN("plugin_open", a_name_goes_from_outside_in, what_goes_around_another_s
 	  malformed_names_are_refused, auto_takes_the_first_that_opens_and_logs_the_others,
 	  a_named_backend_that_fails_is_an_error, options_go_to_the_module_they_name,
 	  options_that_nobody_has_are_refused, capabilities_without_their_ops_are_masked,
-	  what_a_backend_releases_is_passed_on,
+	  scans_without_fills_are_not_there, what_a_backend_releases_is_passed_on,
 #ifndef SOMA_SANITIZERS
 	  open_fails_cleanly_at_every_allocation,
 #endif

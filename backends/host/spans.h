@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Address ranges with and without memory.  Ranges are recorded, so that close gives
- * back those that are left; which parts are mapped is the caller's to know, but how much is
- * counted against the heap's limit.
+ * back those that are left, and so are the parts that are mapped, which
+ * count against the heap's limit.
  *
- * One mutex for the records; system calls are made outside it.
+ * One mutex for the records, and over the system calls that map and unmap.
  */
 #ifndef SOMA_BACKENDS_HOST_SPANS_H
 #define SOMA_BACKENDS_HOST_SPANS_H

@@ -465,7 +465,7 @@ struct soma_backend_ops {
 	 * faults; map puts memory of undefined contents behind a part of it; unmap takes it away, so
 	 * that accesses fault again; release gives the range back, wholly unmapped.  Addresses and
 	 * sizes are multiples of info.span_granularity; a map's or unmap's part may be any within the
-	 * range.  Not ordered with streams: the caller sees to it that no work uses what is
+	 * range, of which nothing, or all, is mapped.  Not ordered with streams: the caller sees to it that no work uses what is
 	 * unmapped.  May wait.
 	 */
 	enum soma_status (*span_reserve)(struct soma_backend *self, uint64_t size, uint64_t alignment,

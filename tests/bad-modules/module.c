@@ -154,6 +154,16 @@ module_record(struct soma_backend *self, struct soma_backend_event *event, struc
 }
 #endif
 
+#ifdef SCANS_ALONE
+static enum soma_status
+module_scan(struct soma_backend *self, struct soma_backend_scan *ranges, size_t count,
+	    struct soma_backend_stream *stream)
+{
+	(void)self, (void)ranges, (void)count, (void)stream;
+	return SOMA_STATUS_OK;
+}
+#endif
+
 #ifdef NO_ALLOC
 #define ALLOC NULL
 #else
@@ -174,6 +184,9 @@ static const struct {
 		.free = module_free,
 #ifdef HALF_GROUP
 		.event_record = module_record,
+#endif
+#ifdef SCANS_ALONE
+		.scan = module_scan,
 #endif
 	},
 	.later = { must_not_be_called },
