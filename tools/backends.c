@@ -7,12 +7,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/plugin/plugin.h"
 #include "tools/report/report.h"
 #include "tools/units.h"
 
 #define LABEL_WIDTH 18
+#define WIDTH 79
 
 /* X(capability, text) */
 #define CAPABILITY_MAP(X)                                                     \
@@ -72,9 +74,30 @@ line(const char *label, const char *value)
 }
 
 static void
+print_capabilities(uint64_t has)
+{
+	size_t column = WIDTH;
+	const char *label = "can do", *separator = "";
+
+	for (size_t i = 0; i < CAPABILITIES; i++) {
+		if (!(has & capabilities[i].bit))
+			continue;
+		if (column + 3 + strlen(capabilities[i].text) > WIDTH) {
+			printf("%s%s    %-*s", separator, separator[0] != '\0' ? "\n" : "", LABEL_WIDTH - 2,
+			       label);
+			column = LABEL_WIDTH + 2;
+			label = separator = "";
+		}
+		column += (size_t)printf("%s%s%s", separator, separator[0] != '\0' ? " " : "",
+					 capabilities[i].text);
+		separator = ",";
+	}
+	printf("%s\n", column == WIDTH ? "    can do          no more than it must" : "");
+}
+
+static void
 print_info(const struct soma_backend_info *info, int devices)
 {
-	const char *separator = "";
 	char text[160], total[UNITS_MAX], left[UNITS_MAX];
 
 	snprintf(text, sizeof text, "%.95s", info->device_name);
@@ -93,14 +116,7 @@ print_info(const struct soma_backend_info *info, int devices)
 		snprintf(text, sizeof text, "%d", info->driver_version);
 		line("driver", text);
 	}
-	printf("    %-*s", LABEL_WIDTH - 2, "can do");
-	for (size_t i = 0; i < CAPABILITIES; i++) {
-		if (!(info->capabilities & capabilities[i].bit))
-			continue;
-		printf("%s%s", separator, capabilities[i].text);
-		separator = ", ";
-	}
-	putchar('\n');
+	print_capabilities(info->capabilities);
 }
 
 static void
