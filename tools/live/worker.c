@@ -204,6 +204,7 @@ use_on(struct worker *w, const struct live_block *block, uint64_t stream, unsign
 {
 	struct soma_use use = { .size = sizeof use };
 
+	w->counts.uses++;
 	enum soma_status status = soma_resource_prepare_use(w->stack->top, block->block.id, stream,
 							    (enum soma_access)access, &use);
 	if (status == SOMA_STATUS_OK)
@@ -221,7 +222,6 @@ use(struct worker *w, const struct step *step)
 
 	if (block->block.state != SOMA_BLOCK_LIVE || !w->stack->tracks)
 		return SOMA_STATUS_OK;
-	w->counts.uses++;
 	return use_on(w, block, w->streams[step->stream], step->access);
 }
 

@@ -32,7 +32,8 @@ struct live_difference {
 };
 
 struct live_counts {
-	uint64_t steps, allocs, frees, uses, records, waits, synchronisations;
+	uint64_t steps, allocs, frees, records, waits, synchronisations;
+	uint64_t uses;    /* with frees on another stream than the block's */
 	uint64_t refused; /* allocations */
 	uint64_t misuses; /* uses that the backend objected to */
 	uint64_t damaged; /* blocks whose first or last byte was another one's in the end */
