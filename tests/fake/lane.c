@@ -55,7 +55,8 @@ lane_open(struct fake_context *context, bool blocking)
 	lane->capture = NULL;
 	lane->id = ++world.serial;
 	lane->barrier = lane->submitted;
-	memset(lane->clock, 0, lane->clocks * sizeof *lane->clock);
+	for (unsigned i = 0; i < lane->clocks; i++)
+		lane->clock[i] = 0;
 	return lane;
 }
 
