@@ -7,6 +7,7 @@ AC_MSG_NOTICE([
     jemalloc     $soma_jemalloc_text
     sanitizers   $enable_sanitizers
     coverage     $enable_coverage
+    cuda.h       $soma_cuda
     unit tests   $soma_check
     bench peers  jemalloc $soma_bench_jemalloc, mimalloc $soma_bench_mimalloc, ordered set $soma_bench_cxx
 ])

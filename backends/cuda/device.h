@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An open device: what async and sync share.  Each file of the shared sources has one group of ops; async.c
+ * and sync.c have blocks, and the two modules' tables.
+ *
+ * Locks: `lists` covers the lists of what must be given back at close, a shard of `blocks` its blocks, the
+ * spans' lock their table.  No lock is held over a call of the driver, but for spans.
+ */
+#ifndef SOMA_BACKENDS_CUDA_DEVICE_H
+#define SOMA_BACKENDS_CUDA_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <soma/backend.h>
+
+#include "backends/cuda/blocks.h"
+#include "backends/cuda/driver.h"
+
+#define CUDA_ALIGNMENT 256u /* of every block, as the driver promises */
+
+/* A doubly linked list of what is given back at close. */
+struct cuda_link {
+	struct cuda_link *next, *prev;
+};
+
+struct soma_backend_stream {
+	struct cuda_link link;
+	CUstream handle;
+	uint64_t id;    /* the driver's, never given twice */
+	uint32_t flags; /* of enum soma_backend_stream_flags */
+	bool owned;
+};
+
+struct soma_backend_event {
+	struct cuda_link link;
+	CUevent handle;
+	_Atomic bool captured; /* recorded in a capture: the driver must not be asked about it */
+};
+
+struct soma_backend_import {
+	struct cuda_link link;
+	CUmemoryPool pool;
+};
+
+struct soma_backend {
+	const struct soma_backend_host *host;
+	const struct cuda_driver *driver;
+	const char *name;
+	int ordinal;
+	CUdevice device;
+	CUcontext context;
+	_Atomic int lost; /* the sticky result; 0: none */
+	uint64_t capabilities;
+	uint64_t total, granularity;
+	char device_name[96];
+	unsigned char uuid[16];
+	CUstream own; /* for what is done at return */
+
+	CUmodule module; /* NULL: no scans */
+	CUfunction scan;
+
+	pthread_mutex_t lists; /* protects the next five */
+	struct cuda_link streams, events, staging, imports;
+	bool closing;
+	struct blocks blocks;
+
+	pthread_mutex_t spans_lock; /* protects the list; see spans.c */
+	struct cuda_link spans;
+
+	CUmemoryPool pool; /* async alone from here on */
+	bool captures;     /* capture=graph */
+};
+
+/* ---- device.c ---- */
+
+/* Opens what both have in common. `name` is the module's. */
+enum soma_status cuda_device_open(const struct soma_backend_open *how, const char *name,
+				  struct soma_backend **self);
+/* Gives back everything but blocks and pools, which are the caller's to give back in between. */
+void cuda_device_close(struct soma_backend *self);
+/* Waits for all work before close.  False: the device is lost, and the driver is not to be called. */
+bool cuda_device_drain(struct soma_backend *self);
+
+enum soma_status cuda_device_query(struct soma_backend *self, struct soma_backend_info *info);
+enum soma_status cuda_device_count(const struct soma_backend_host *host, const char *name, int *count);
+
+/* 0 where the driver does not know the attribute. */
+int cuda_attribute(const struct soma_backend *self, CUdevice_attribute attribute);
+
+/*
+ * Around every use of the driver: makes the device's context the thread's current one, and leaves what was
+ * there before.  `relaxed` where a capture of this thread in its default mode would forbid the call.
+ */
+struct cuda_scope {
+	struct soma_backend *self;
+	bool pushed, relaxed;
+	CUstreamCaptureMode before;
+};
+enum soma_status cuda_enter(struct soma_backend *self, struct cuda_scope *scope);
+enum soma_status cuda_enter_relaxed(struct soma_backend *self, struct cuda_scope *scope);
+void cuda_leave(struct cuda_scope *scope);
+
+void cuda_link_add(struct soma_backend *self, struct cuda_link *list, struct cuda_link *link);
+void cuda_link_remove(struct soma_backend *self, struct cuda_link *link);
+
+/* The stream for the driver; NULL is the backend's own, to be waited for with cuda_finish(). */
+static inline CUstream
+cuda_handle(const struct soma_backend *self, const struct soma_backend_stream *stream)
+{
+	return stream == NULL ? self->own : stream->handle;
+}
+
+/* What was queued for stream NULL is done at return.  Within a scope. */
+enum soma_status cuda_finish(struct soma_backend *self, const struct soma_backend_stream *stream);
+
+/* Size and alignment of a request. */
+enum soma_status cuda_check_request(const struct soma_backend *self, uint64_t size, uint64_t alignment);
+
+/* ---- streams.c ---- */
+
+/* Whether the stream is in a capture; a failure is an answer too: asked of the legacy stream while another one
+ * is captured. */
+enum soma_status cuda_is_capturing(struct soma_backend *self, const struct soma_backend_stream *stream,
+				   bool *capturing);
+/* STREAM_MISUSE on a capturing stream: `what` is not for one. */
+enum soma_status cuda_refuse_capturing(struct soma_backend *self, const struct soma_backend_stream *stream,
+				       const char *what);
+void cuda_streams_close(struct soma_backend *self);
+
+enum soma_status cuda_stream_create(struct soma_backend *self, unsigned flags,
+				    struct soma_backend_stream **stream);
+enum soma_status cuda_stream_default(struct soma_backend *self, enum soma_backend_stream_kind kind,
+				     struct soma_backend_stream **stream);
+enum soma_status cuda_stream_wrap(struct soma_backend *self, uint64_t native,
+				  struct soma_backend_stream **stream);
+void cuda_stream_destroy(struct soma_backend *self, struct soma_backend_stream *stream);
+enum soma_status cuda_stream_info(struct soma_backend *self, struct soma_backend_stream *stream,
+				  struct soma_backend_stream_info *info);
+enum soma_status cuda_stream_query(struct soma_backend *self, struct soma_backend_stream *stream, bool *done);
+enum soma_status cuda_stream_synchronize(struct soma_backend *self, struct soma_backend_stream *stream);
+enum soma_status cuda_synchronize(struct soma_backend *self);
+
+/* ---- events.c ---- */
+void cuda_events_close(struct soma_backend *self);
+enum soma_status cuda_event_create(struct soma_backend *self, unsigned flags,
+				   struct soma_backend_event **event);
+void cuda_event_destroy(struct soma_backend *self, struct soma_backend_event *event);
+enum soma_status cuda_event_record(struct soma_backend *self, struct soma_backend_event *event,
+				   struct soma_backend_stream *stream);
+enum soma_status cuda_event_wait(struct soma_backend *self, struct soma_backend_event *event,
+				 struct soma_backend_stream *stream);
+enum soma_status cuda_event_query(struct soma_backend *self, struct soma_backend_event *event, bool *done);
+enum soma_status cuda_event_synchronize(struct soma_backend *self, struct soma_backend_event *event);
+
+/* ---- fills.c ---- */
+void cuda_staging_close(struct soma_backend *self);
+enum soma_status cuda_fill8(struct soma_backend *self, uint64_t ptr, uint8_t value, uint64_t count,
+			    struct soma_backend_stream *stream);
+enum soma_status cuda_fill32(struct soma_backend *self, uint64_t ptr, uint32_t value, uint64_t count,
+			     struct soma_backend_stream *stream);
+enum soma_status cuda_copy(struct soma_backend *self, uint64_t to, uint64_t from, uint64_t bytes,
+			   struct soma_backend_stream *stream);
+enum soma_status cuda_copy_from_host(struct soma_backend *self, uint64_t to, const void *from, uint64_t bytes,
+				     struct soma_backend_stream *stream);
+enum soma_status cuda_copy_to_host(struct soma_backend *self, void *to, uint64_t from, uint64_t bytes,
+				   struct soma_backend_stream *stream);
+enum soma_status cuda_staging_alloc(struct soma_backend *self, size_t size, void **memory);
+void cuda_staging_free(struct soma_backend *self, void *memory, size_t size);
+
+/* ---- scan.c ---- */
+
+/* Loads the kernel; without it there are no scans, which is only logged.  Within a scope. */
+void cuda_scan_open(struct soma_backend *self);
+enum soma_status cuda_scan(struct soma_backend *self, struct soma_backend_scan *ranges, size_t count,
+			   struct soma_backend_stream *stream);
+
+/* ---- spans.c ---- */
+void cuda_spans_close(struct soma_backend *self);
+enum soma_status cuda_span_reserve(struct soma_backend *self, uint64_t size, uint64_t alignment,
+				   uint64_t *address);
+enum soma_status cuda_span_map(struct soma_backend *self, uint64_t address, uint64_t size);
+enum soma_status cuda_span_unmap(struct soma_backend *self, uint64_t address, uint64_t size);
+enum soma_status cuda_span_release(struct soma_backend *self, uint64_t address, uint64_t size);
+
+/* The rows of a table of ops that are the same in both modules. */
+#define CUDA_SHARED_OPS                                                                                    \
+	.stream_create = cuda_stream_create, .stream_default = cuda_stream_default,                        \
+	.stream_wrap = cuda_stream_wrap, .stream_destroy = cuda_stream_destroy,                            \
+	.stream_info = cuda_stream_info, .stream_query = cuda_stream_query,                                \
+	.stream_synchronize = cuda_stream_synchronize, .synchronize = cuda_synchronize,                    \
+	.event_create = cuda_event_create, .event_destroy = cuda_event_destroy,                            \
+	.event_record = cuda_event_record, .event_wait = cuda_event_wait, .event_query = cuda_event_query, \
+	.event_synchronize = cuda_event_synchronize, .fill8 = cuda_fill8, .fill32 = cuda_fill32,           \
+	.copy = cuda_copy, .copy_from_host = cuda_copy_from_host, .copy_to_host = cuda_copy_to_host,       \
+	.staging_alloc = cuda_staging_alloc, .staging_free = cuda_staging_free, .scan = cuda_scan,         \
+	.span_reserve = cuda_span_reserve, .span_map = cuda_span_map, .span_unmap = cuda_span_unmap,       \
+	.span_release = cuda_span_release
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams: the backend's own, default ones, and those that somebody else made.  The driver's ids tell them
+ * apart, since it gives handles again.
+ *
+ * A stream in a capture is never synchronised with or queried: the driver would spoil the capture.
+ */
+#include "backends/cuda/device.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- captures ----------------------------------------------------------------------- */
+
+enum soma_status
+cuda_is_capturing(struct soma_backend *self, const struct soma_backend_stream *stream, bool *capturing)
+{
+	CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+	enum soma_status status = SOMA_STATUS_OK;
+
+	if (stream != NULL)
+		status = CUDA_CALL(self, cuStreamIsCapturing, stream->handle, &state);
+	*capturing = state != CU_STREAM_CAPTURE_STATUS_NONE;
+	return status;
+}
+
+enum soma_status
+cuda_refuse_capturing(struct soma_backend *self, const struct soma_backend_stream *stream, const char *what)
+{
+	bool capturing;
+	enum soma_status status = cuda_is_capturing(self, stream, &capturing);
+
+	if (status != SOMA_STATUS_OK || !capturing)
+		return status;
+	return cuda_refuse(self->host, SOMA_STATUS_STREAM_MISUSE,
+			   "%s: stream %" PRIu64 " is in a capture, where %s is not possible", self->name,
+			   stream->id, what);
+}
+
+/* ---- making and giving back ------------------------------------------------------------ */
+
+/* Reads what the driver knows of the handle.  Within a scope. */
+static enum soma_status
+read_handle(struct soma_backend *self, struct soma_backend_stream *stream)
+{
+	unsigned long long id = 0;
+	unsigned flags = 0;
+	enum soma_status status = CUDA_CALL(self, cuStreamGetId, stream->handle, &id);
+
+	if (status == SOMA_STATUS_OK)
+		status = CUDA_CALL(self, cuStreamGetFlags, stream->handle, &flags);
+	stream->id = id;
+	stream->flags = flags & CU_STREAM_NON_BLOCKING ? SOMA_BACKEND_STREAM_NON_BLOCKING : 0;
+	return status;
+}
+
+/* Another device's stream would be used in the wrong context. */
+static enum soma_status
+check_context(struct soma_backend *self, const struct soma_backend_stream *stream)
+{
+	CUcontext context = NULL;
+	enum soma_status status = CUDA_CALL(self, cuStreamGetCtx, stream->handle, &context);
+
+	if (status != SOMA_STATUS_OK || context == self->context)
+		return status;
+	return cuda_refuse(self->host, SOMA_STATUS_INVALID_VALUE,
+			   "%s: the stream 0x%" PRIx64 " is not of the primary context of device %d",
+			   self->name, (uint64_t)(uintptr_t)stream->handle, self->ordinal);
+}
+
+/* handle NULL: a new one with `flags`. */
+static enum soma_status
+fill(struct soma_backend *self, struct soma_backend_stream *stream, CUstream handle, unsigned flags)
+{
+	enum soma_status status = SOMA_STATUS_OK;
+
+	*stream = (struct soma_backend_stream){ .handle = handle, .owned = handle == NULL };
+	if (stream->owned)
+		status = CUDA_CALL(self, cuStreamCreate, &stream->handle, flags);
+	else if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
+		status = check_context(self, stream);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = read_handle(self, stream);
+	if (status != SOMA_STATUS_OK && stream->owned && !cuda_is_lost(self))
+		(void)self->driver->cuStreamDestroy(stream->handle);
+	return status;
+}
+
+static enum soma_status
+make(struct soma_backend *self, CUstream handle, unsigned flags, struct soma_backend_stream **out)
+{
+	const struct soma_backend_host *host = self->host;
+	struct soma_backend_stream *stream = host->alloc(host->context, sizeof *stream, 0);
+	struct cuda_scope scope;
+	enum soma_status status;
+
+	if (stream == NULL)
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	status = cuda_enter_relaxed(self, &scope);
+	if (status == SOMA_STATUS_OK) {
+		status = fill(self, stream, handle, flags);
+		cuda_leave(&scope);
+	}
+	if (status != SOMA_STATUS_OK) {
+		host->free(host->context, stream, sizeof *stream);
+		return status;
+	}
+	cuda_link_add(self, &self->streams, &stream->link);
+	*out = stream;
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+cuda_stream_create(struct soma_backend *self, unsigned flags, struct soma_backend_stream **stream)
+{
+	if ((flags & ~(unsigned)SOMA_BACKEND_STREAM_NON_BLOCKING) != 0)
+		return cuda_refuse(self->host, SOMA_STATUS_NOT_SUPPORTED,
+				   "%s: stream flags 0x%x: only 0x1 is known", self->name, flags);
+	return make(self, NULL, flags != 0 ? CU_STREAM_NON_BLOCKING : 0, stream);
+}
+
+enum soma_status
+cuda_stream_default(struct soma_backend *self, enum soma_backend_stream_kind kind,
+		    struct soma_backend_stream **stream)
+{
+	switch (kind) {
+	case SOMA_BACKEND_STREAM_LEGACY:
+		return make(self, CU_STREAM_LEGACY, 0, stream);
+	case SOMA_BACKEND_STREAM_PER_THREAD:
+		return make(self, CU_STREAM_PER_THREAD, 0, stream);
+	}
+	return cuda_refuse(self->host, SOMA_STATUS_INVALID_VALUE, "%s: there is no default stream of kind %d",
+			   self->name, (int)kind);
+}
+
+/* The handle 0 is the legacy stream's too. */
+enum soma_status
+cuda_stream_wrap(struct soma_backend *self, uint64_t native, struct soma_backend_stream **stream)
+{
+	CUstream handle = native == 0 ? CU_STREAM_LEGACY : (CUstream)(uintptr_t)native;
+
+	return make(self, handle, 0, stream);
+}
+
+/* False: it is the driver's still, and close tries once more. */
+static bool
+give_handle(struct soma_backend *self, const struct soma_backend_stream *stream)
+{
+	struct cuda_scope scope;
+
+	if (!stream->owned || cuda_is_lost(self))
+		return true;
+	if (cuda_enter_relaxed(self, &scope) != SOMA_STATUS_OK)
+		return false;
+	enum soma_status status = CUDA_CALL(self, cuStreamDestroy, stream->handle);
+	cuda_leave(&scope);
+	return status == SOMA_STATUS_OK;
+}
+
+void
+cuda_stream_destroy(struct soma_backend *self, struct soma_backend_stream *stream)
+{
+	if (!give_handle(self, stream) && !self->closing)
+		return;
+	cuda_link_remove(self, &stream->link);
+	self->host->free(self->host->context, stream, sizeof *stream);
+}
+
+void
+cuda_streams_close(struct soma_backend *self)
+{
+	while (self->streams.next != &self->streams)
+		cuda_stream_destroy(self, (struct soma_backend_stream *)(void *)self->streams.next);
+}
+
+/* ---- asking and waiting ------------------------------------------------------------------ */
+
+enum soma_status
+cuda_stream_info(struct soma_backend *self, struct soma_backend_stream *stream,
+		 struct soma_backend_stream_info *info)
+{
+	CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+	cuuint64_t capture_id = 0;
+	struct cuda_scope scope;
+	enum soma_status status = cuda_enter(self, &scope);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = CUDA_CALL(self, cuStreamGetCaptureInfo, stream->handle, &state, &capture_id, NULL, NULL,
+			   NULL);
+	cuda_leave(&scope);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	struct soma_backend_stream_info all = {
+		.size = info->size,
+		.id = stream->id,
+		.native = (uint64_t)(uintptr_t)stream->handle,
+		.flags = stream->flags,
+		.capture = (uint32_t)state,
+		.capture_id = state == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : capture_id,
+	};
+	memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+cuda_stream_query(struct soma_backend *self, struct soma_backend_stream *stream, bool *done)
+{
+	struct cuda_scope scope;
+	enum soma_status status = cuda_enter_relaxed(self, &scope);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = cuda_refuse_capturing(self, stream, "asking whether it is done");
+	if (status == SOMA_STATUS_OK) {
+		CUresult result = self->driver->cuStreamQuery(stream->handle);
+		if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+			status = cuda_failed_sync(self, result, "cuStreamQuery");
+		else
+			*done = result == CUDA_SUCCESS;
+	}
+	cuda_leave(&scope);
+	return status;
+}
+
+enum soma_status
+cuda_stream_synchronize(struct soma_backend *self, struct soma_backend_stream *stream)
+{
+	struct cuda_scope scope;
+	enum soma_status status = cuda_enter_relaxed(self, &scope);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = cuda_refuse_capturing(self, stream, "waiting for it");
+	if (status == SOMA_STATUS_OK)
+		status = CUDA_CALL_SYNC(self, cuStreamSynchronize, stream->handle);
+	cuda_leave(&scope);
+	return status;
+}
+
+enum soma_status
+cuda_synchronize(struct soma_backend *self)
+{
+	struct cuda_scope scope;
+	enum soma_status status = cuda_enter_relaxed(self, &scope);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = CUDA_CALL_SYNC(self, cuCtxSynchronize);
+	cuda_leave(&scope);
+	return status;
+}

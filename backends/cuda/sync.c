@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The module sync: blocks of cuMemAlloc, for devices without pools and for comparison.  A free waits for its
+ * stream first.  Events order real work here as well, so uses can be tracked.
+ */
+#include "backends/cuda/device.h"
+
+#include <inttypes.h>
+
+static enum soma_status
+sync_open(const struct soma_backend_open *how, struct soma_backend **self)
+{
+	return cuda_device_open(how, "sync", self);
+}
+
+static void
+give_back(void *context, const struct block *block)
+{
+	struct soma_backend *self = context;
+
+	if (!cuda_is_lost(self))
+		(void)CUDA_CALL(self, cuMemFree, block->ptr);
+}
+
+static void
+sync_close(struct soma_backend *self)
+{
+	struct cuda_scope scope;
+
+	if (cuda_device_drain(self) && cuda_enter_relaxed(self, &scope) == SOMA_STATUS_OK) {
+		blocks_walk(&self->blocks, give_back, self);
+		cuda_leave(&scope);
+	}
+	cuda_device_close(self);
+}
+
+static enum soma_status
+sync_device_count(const struct soma_backend_host *host, int *count)
+{
+	return cuda_device_count(host, "sync", count);
+}
+
+/* Within a scope. */
+static enum soma_status
+take(struct soma_backend *self, uint64_t size, CUdeviceptr *ptr)
+{
+	CUresult result = self->driver->cuMemAlloc(ptr, size);
+
+	if (result != CUDA_SUCCESS)
+		return cuda_failed_alloc(self, result, "cuMemAlloc", size);
+	if (blocks_add(&self->blocks, &(struct block){ .ptr = *ptr, .size = size, .kind = BLOCK_OWN }))
+		return SOMA_STATUS_OK;
+	(void)self->driver->cuMemFree(*ptr);
+	return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+}
+
+static enum soma_status
+sync_alloc(struct soma_backend *self, uint64_t size, uint64_t alignment, struct soma_backend_stream *stream,
+	   uint64_t *ptr)
+{
+	struct cuda_scope scope;
+	CUdeviceptr taken = 0;
+	enum soma_status status = cuda_enter_relaxed(self, &scope);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = cuda_check_request(self, size, alignment);
+	if (status == SOMA_STATUS_OK)
+		status = cuda_refuse_capturing(self, stream, "cuMemAlloc");
+	if (status == SOMA_STATUS_OK)
+		status = take(self, size, &taken);
+	cuda_leave(&scope);
+	if (status == SOMA_STATUS_OK)
+		*ptr = taken;
+	return status;
+}
+
+/* Within a scope. */
+static enum soma_status
+give(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
+{
+	struct block block;
+	enum soma_status status = cuda_refuse_capturing(self, stream, "cuMemFree");
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (!blocks_take(&self->blocks, ptr, size, NULL, &block))
+		return cuda_refuse(self->host, SOMA_STATUS_INVALID_VALUE,
+				   "sync: no block of %" PRIu64 " bytes is at 0x%" PRIx64, size, ptr);
+	if (stream != NULL)
+		status = CUDA_CALL_SYNC(self, cuStreamSynchronize, stream->handle);
+	if (status == SOMA_STATUS_OK)
+		status = CUDA_CALL(self, cuMemFree, ptr);
+	if (status == SOMA_STATUS_OK)
+		blocks_gone(&self->blocks, ptr);
+	else
+		blocks_restore(&self->blocks, &block);
+	return status;
+}
+
+static enum soma_status
+sync_free(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
+{
+	struct cuda_scope scope;
+	enum soma_status status = cuda_enter_relaxed(self, &scope);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = give(self, ptr, size, stream);
+	cuda_leave(&scope);
+	return status;
+}
+
+static const struct soma_backend_ops ops = {
+	.size = sizeof ops,
+	.open = sync_open,
+	.close = sync_close,
+	.query = cuda_device_query,
+	.alloc = sync_alloc,
+	.free = sync_free,
+	.device_count = sync_device_count,
+	CUDA_SHARED_OPS,
+};
+
+SOMA_BACKEND_EXPORT const struct soma_backend_module soma_backend_module = {
+	.abi = SOMA_BACKEND_ABI,
+	.size = sizeof soma_backend_module,
+	.name = "sync",
+	.version = "1",
+	.description = "a CUDA device's memory by cuMemAlloc, whose frees wait",
+	.ops = &ops,
+};
