@@ -309,6 +309,16 @@ fake_event_query(struct soma_backend *fake, struct soma_backend_event *event, bo
 }
 
 static enum soma_status
+fake_synchronize(struct soma_backend *fake)
+{
+	enum soma_status status = enter(fake, FAKE_SYNCHRONIZE);
+
+	if (status == SOMA_STATUS_OK)
+		fake_run_all(fake);
+	return status;
+}
+
+static enum soma_status
 fake_event_synchronize(struct soma_backend *fake, struct soma_backend_event *event)
 {
 	enum soma_status status = enter(fake, FAKE_EVENT_SYNCHRONIZE);
@@ -399,6 +409,7 @@ static const struct soma_backend_ops ops = {
 	.stream_wrap = fake_stream_wrap,
 	.stream_destroy = fake_stream_destroy,
 	.stream_synchronize = fake_stream_synchronize,
+	.synchronize = fake_synchronize,
 	.event_create = fake_event_create,
 	.event_destroy = fake_event_destroy,
 	.event_record = fake_event_record,

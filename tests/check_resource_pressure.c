@@ -125,32 +125,78 @@ static void
 note_order(struct soma_backend *fake, enum fake_op op, void *context)
 {
 	(void)fake, (void)context;
-	if (op == FAKE_POOL_TRIM || op == FAKE_GUARD_DRAIN || op == FAKE_GUARD_SETTLE)
+	if (op == FAKE_POOL_TRIM || op == FAKE_GUARD_DRAIN || op == FAKE_GUARD_SETTLE ||
+	    op == FAKE_SYNCHRONIZE)
 		order[order_count++] = op;
 }
 
 START_TEST(the_ladder_goes_from_the_cheapest_to_the_dearest)
 {
 	struct soma_resource *resource;
-	struct soma_backend *fake =
-		fake_create(SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED | SOMA_BACKEND_POOL, &resource);
+	struct soma_backend *fake = fake_create(
+		FAKE_ORDERED | SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED | SOMA_BACKEND_POOL, &resource);
 	unsigned attempts = 0;
 	static const enum fake_op expected[] = { FAKE_GUARD_SETTLE, FAKE_GUARD_DRAIN, FAKE_GUARD_DRAIN,
-						 FAKE_POOL_TRIM };
+						 FAKE_POOL_TRIM,    FAKE_SYNCHRONIZE, FAKE_GUARD_SETTLE,
+						 FAKE_GUARD_DRAIN,  FAKE_POOL_TRIM };
 
 	fake->limit = 1000;
 	fake->before = note_order;
 	soma_resource_set_pressure_callback(resource, promise_much, &attempts);
 	ck_assert_int_eq(try_allocate(resource, 2000), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
-	ck_assert_int_eq(order_count, 4);
-	for (int i = 0; i < 4; i++)
+	ck_assert_int_eq(order_count, 8);
+	for (int i = 0; i < 8; i++)
 		ck_assert_int_eq(order[i], expected[i]);
 	ck_assert_uint_eq(attempts, SOMA_PRESSURE_ATTEMPTS_MAX);
 	const char *text = soma_error_last()->text;
 	ck_assert_ptr_nonnull(strstr(text, "reaped finished frees, settled the guard, drained quarantine"));
-	ck_assert_ptr_nonnull(strstr(text, "trimmed the pool"));
+	ck_assert_ptr_nonnull(strstr(text, "trimmed the pool, synchronised the device"));
 	check_error_sizes(2000, 0, 1000, 1000);
 	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+/* A pool that releases memory at a trim only when the host has seen the end of the free. */
+static void
+release_what_was_seen(struct soma_backend *fake, enum fake_op op, void *context)
+{
+	bool *seen = context;
+
+	*seen = *seen || op == FAKE_SYNCHRONIZE;
+	if (op == FAKE_POOL_TRIM && *seen)
+		fake->limit = 2000;
+}
+
+START_TEST(memory_that_a_synchronisation_brings_back_is_found)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED | SOMA_BACKEND_POOL, &resource);
+	bool seen = false;
+
+	fake->limit = 1000;
+	fake->before = release_what_was_seen;
+	fake->context = &seen;
+	struct soma_block block = allocate(resource, 1500, 0);
+	ck_assert_uint_eq(fake_count(fake, FAKE_SYNCHRONIZE), 1);
+	deallocate(resource, &block);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(no_budget_is_met_by_synchronising)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED | SOMA_BACKEND_POOL, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct soma_block block = allocate(budget, 800, 0);
+
+	ck_assert_int_eq(try_allocate(budget, 300), SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_uint_eq(fake_count(fake, FAKE_SYNCHRONIZE), 0);
+	deallocate(budget, &block);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
 	fake_destroy(fake);
 }
 END_TEST
@@ -289,4 +335,5 @@ END_TEST
 UNIT_MAIN("resource_pressure", errors_within_the_callback_do_not_change_the_figures,
 	  callbacks_that_ask_each_others_stacks_end, the_owner_is_asked_until_there_is_room,
 	  an_owner_who_frees_nothing_is_not_asked_for_ever, the_ladder_goes_from_the_cheapest_to_the_dearest,
+	  memory_that_a_synchronisation_brings_back_is_found, no_budget_is_met_by_synchronising,
 	  a_failure_names_the_largest_holders, quarantine_counts_until_it_is_let_go)

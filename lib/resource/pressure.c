@@ -94,13 +94,29 @@ step_trim(struct soma__terminal *terminal, const struct soma__call *call)
 	       terminal->ops->pool_trim(terminal->self, 0) == SOMA_STATUS_OK;
 }
 
+/* A pool gives out or releases some memory only when the host has seen the end of its free.  What that brings in
+ * reach goes the way of the steps before. */
+static bool
+step_synchronize(struct soma__terminal *terminal, const struct soma__call *call)
+{
+	if (call->refused != NULL ||
+	    !soma__terminal_can(terminal, SOMA_BACKEND_POOL | SOMA_BACKEND_STREAMS) ||
+	    terminal->ops->synchronize(terminal->self) != SOMA_STATUS_OK)
+		return false;
+	(void)soma__terminal_reap(terminal);
+	(void)step_settle(terminal, call);
+	(void)step_drain_all(terminal, call);
+	(void)step_trim(terminal, call);
+	return true;
+}
+
 static const struct step {
 	const char *name;
 	bool (*run)(struct soma__terminal *terminal, const struct soma__call *call);
 } steps[] = {
 	{ "reaped finished frees", step_reap }, { "settled the guard", step_settle },
 	{ "drained quarantine", step_drain },   { "drained all quarantine", step_drain_all },
-	{ "trimmed the pool", step_trim },
+	{ "trimmed the pool", step_trim },      { "synchronised the device", step_synchronize },
 };
 
 #define STEPS (sizeof steps / sizeof steps[0])
