@@ -177,8 +177,13 @@ guard_alloc(struct soma_backend *g, uint64_t size, uint64_t alignment, struct so
 	if (guard_is_idle(g))
 		return g->ops->alloc(g->inner, size, alignment, inner_stream(stream), ptr);
 	enum soma_status status = check_arguments(g, size, alignment);
+	if (status == SOMA_STATUS_OK)
+		status = guard_refuse_capturing(g, inner_stream(stream));
 	if (status != SOMA_STATUS_OK)
 		return status;
+	/* What is ready at once, for every stream, is the host's. */
+	if (!g->ordered)
+		stream = NULL;
 	uint32_t stack = STACKS_HERE(&g->stacks);
 	struct block *block = take_record(g, size);
 	if (block == NULL)

@@ -110,7 +110,7 @@ suspect_is_over(struct soma_backend *g, const struct report *report)
 
 	if (g->options.race != GUARD_RACE_CONFIRM || (stream = lane_borrow(g, report->first.lane)) == NULL)
 		return false;
-	if (g->ops->stream_query(g->inner, stream, &done) != SOMA_STATUS_OK)
+	if (guard_is_capturing(g, stream) || g->ops->stream_query(g->inner, stream, &done) != SOMA_STATUS_OK)
 		done = false;
 	lane_return(g, report->first.lane);
 	return done;
@@ -243,6 +243,9 @@ guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_back
 		return SOMA_STATUS_OK;
 	if (guard_is_idle(g))
 		return free_idle(g, ptr, size, inner_stream(stream));
+	enum soma_status status = guard_refuse_capturing(g, inner_stream(stream));
+	if (status != SOMA_STATUS_OK)
+		return status;
 	uint32_t stack = STACKS_HERE(&g->stacks);
 	pthread_mutex_lock(&g->lock);
 	struct block *block = blocks_find(&g->blocks, ptr);

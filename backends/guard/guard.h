@@ -61,6 +61,7 @@ struct soma_backend {
 	int device;
 	bool direct;                    /* memory is reached by pointer */
 	bool streams;                   /* the inner one has them */
+	bool ordered;                   /* its blocks are ready in the order of their stream, else at once */
 	bool off;                       /* mode=off */
 	_Atomic bool disabled;          /* a forked child's */
 	struct soma_backend *next_open; /* fork.h */
@@ -108,6 +109,12 @@ guard_is_idle(const struct soma_backend *g)
 {
 	return g->off || atomic_load_explicit(&g->disabled, memory_order_relaxed);
 }
+
+/* Whether the stream (inner; NULL: never) is in a capture: nothing of the guard's goes there, and nobody asks
+ * about it.  Memory that is reached by pointer is in no graph. */
+bool guard_is_capturing(struct soma_backend *g, struct soma_backend_stream *stream);
+/* STREAM_MISUSE for an alloc or free there: a graph's memory is not guarded. */
+enum soma_status guard_refuse_capturing(struct soma_backend *g, struct soma_backend_stream *stream);
 
 /* The kernel's id of the thread, kept. */
 uint32_t guard_thread(void);

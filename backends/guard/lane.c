@@ -116,8 +116,11 @@ queue_order(struct soma_backend *g, uint32_t number, struct soma_backend_stream 
 	struct lane *lane = lane_at(g, number);
 	bool gone = lane != NULL && lane->gone && lane->marker != NULL;
 	pthread_mutex_unlock(&g->lock);
+	bool captured = guard_is_capturing(g, first);
 	pthread_mutex_lock(&g->probe_lock);
-	if (first != NULL) {
+	if (captured) {
+		status = SOMA_STATUS_STREAM_MISUSE;
+	} else if (first != NULL) {
 		status = g->ops->event_record(g->inner, g->edge, first);
 		if (status == SOMA_STATUS_OK)
 			status = g->ops->event_wait(g->inner, g->edge, stream);
@@ -190,7 +193,7 @@ ask_marker(struct soma_backend *g, struct lane *lane, uint64_t tick)
 
 	if (lane->marker == NULL)
 		return;
-	if (lane->marker_tick == 0 && lane->stream != NULL &&
+	if (lane->marker_tick == 0 && lane->stream != NULL && !guard_is_capturing(g, lane->stream->inner) &&
 	    g->ops->event_record(g->inner, lane->marker, lane->stream->inner) == SOMA_STATUS_OK)
 		lane->marker_tick = tick;
 	if (lane->marker_tick == 0 || g->ops->event_query(g->inner, lane->marker, &done) != SOMA_STATUS_OK ||
@@ -267,7 +270,7 @@ static bool
 mark_end(struct soma_backend *g, const struct lane *lane, struct soma_backend_stream *inner, bool *over)
 {
 	*over = false;
-	if (lane->marker == NULL || guard_is_idle(g))
+	if (lane->marker == NULL || guard_is_idle(g) || guard_is_capturing(g, inner))
 		return false;
 	if (g->ops->event_record(g->inner, lane->marker, inner) == SOMA_STATUS_OK)
 		return true;

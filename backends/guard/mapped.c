@@ -2,6 +2,10 @@
 /* Blocks in mappings of their own; see mapped.h.  Slots are changed under the guard's lock. */
 #include "backends/guard/mapped.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,6 +14,39 @@
 
 #define RANGE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 #define SAMPLED_BELOW ((uint64_t)2 << 20)
+
+static enum soma_status
+open_map(struct soma_backend *g)
+{
+	const char *path = g->options.map;
+
+	g->mapped.map = -1;
+	if (path[0] == '\0')
+		return SOMA_STATUS_OK;
+	g->mapped.map = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+	if (g->mapped.map >= 0)
+		return SOMA_STATUS_OK;
+	return guard_fail(g->host, SOMA_STATUS_IO, "guard.map: %.128s: %s", path, strerror(errno));
+}
+
+/* One write, so that lines of several threads do not mix.  A map that cannot be written stops nothing. */
+static void
+tell_map(const struct soma_backend *g, const char *what, const struct block *block)
+{
+	char line[256];
+	int length;
+
+	if (g->mapped.map < 0)
+		return;
+	length = snprintf(line, sizeof line,
+			  "%s block 0x%" PRIx64 " size %" PRIu64 " gen %" PRIu64 " mapped 0x%" PRIx64
+			  "+0x%" PRIx64 " range 0x%" PRIx64 "+0x%" PRIx64 "\n",
+			  what, block->ptr, block->size, block->generation, block->outer, block->outer_size,
+			  block->range, block->range_size);
+	if (write(g->mapped.map, line, (size_t)length) < 0)
+		g->host->log(g->host->context, SOMA_BACKEND_LOG_WARNING,
+			     "guard.map: a line could not be written");
+}
 
 static bool
 has_spans(const struct soma_backend *g)
@@ -26,6 +63,9 @@ mapped_open(struct soma_backend *g)
 		return SOMA_STATUS_OK;
 	mapped->page = has_spans(g) ? g->info.span_granularity : (uint64_t)sysconf(_SC_PAGESIZE);
 	mapped->vacant = FAULT_NO_SLOT;
+	enum soma_status status = open_map(g);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	if (g->direct && !fault_enter(g))
 		return guard_fail(g->host, SOMA_STATUS_OUT_OF_HOST_MEMORY,
 				  "guard: no room for the handler of faults");
@@ -40,6 +80,8 @@ mapped_close(struct soma_backend *g)
 
 	if (g->mapped.on && g->direct)
 		fault_leave(g);
+	if (g->mapped.page != 0 && g->mapped.map >= 0)
+		close(g->mapped.map);
 	for (uint32_t i = 0; i < FAULT_CHUNKS && g->mapped.chunks[i] != NULL; i++)
 		host->free(host->context, g->mapped.chunks[i], FAULT_SLOTS * sizeof(struct fault_slot));
 	memset(&g->mapped, 0, sizeof g->mapped);
@@ -102,6 +144,8 @@ mapped_vacate(struct soma_backend *g, const struct block *block)
 		done = mmap((void *)(uintptr_t)block->outer, block->outer_size, PROT_NONE,
 			    RANGE_FLAGS | MAP_FIXED, -1, 0) != MAP_FAILED;
 	if (done)
+		tell_map(g, "unmapped", block);
+	if (done)
 		atomic_fetch_sub_explicit(&g->mapped.bytes, block->outer_size, memory_order_relaxed);
 	return done;
 }
@@ -130,7 +174,9 @@ mapped_alloc(struct soma_backend *g, struct block *block, uint64_t alignment)
 	}
 	block->outer = block->range + page;
 	block->ptr = block->outer + (right ? (block->outer_size - block->size) & ~(step - 1) : 0);
+	tell_map(g, "mapped", block);
 	if (!range_map(g, block)) {
+		tell_map(g, "unmapped", block);
 		mapped_release(g, block);
 		block->range = block->range_size = 0;
 		return false;

@@ -7,6 +7,10 @@
  * The addresses are the inner backend's spans where it has them, else anonymous mappings of the
  * process, which is for host memory only.
  *
+ * On a device a wild access takes the whole context and the guard is told no address; who is told one, by the
+ * system's log or by a debugger, looks it up in the file of guard.map, where a line is written before the
+ * memory is there and one when it is gone.
+ *
  * On host memory fault.c says what was hit when an access faults: it reads the slots
  * below, which are never given back, from the signal handler.
  *
@@ -44,6 +48,7 @@ struct mapped {
 	_Atomic(struct fault_slot *) chunks[FAULT_CHUNKS];
 	_Atomic uint32_t slot_count; /* ever used; written under the guard's lock */
 	uint32_t vacant;             /* the first; the guard's lock */
+	int map;                     /* guard.map's file; -1: none */
 };
 
 enum soma_status mapped_open(struct soma_backend *g);

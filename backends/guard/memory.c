@@ -184,6 +184,70 @@ compare(struct soma_backend *g, uint64_t ptr, uint64_t bytes, uint32_t pattern, 
 	return true;
 }
 
+/* ---- scans ----------------------------------------------------------------------- */
+
+/* What of a block has which pattern: three ranges at most; how many. */
+static size_t
+add_ranges(const struct block *block, struct soma_backend_scan *ranges)
+{
+	uint32_t zone = pattern_of(block->generation, PATTERN_REDZONE);
+	uint64_t body = block->poisoned ? round_up(block->size, 4) : block->size;
+	uint64_t behind = block->ptr + body, end = block->outer + block->outer_size;
+	size_t count = 0;
+
+	if (block->poisoned)
+		ranges[count++] = (struct soma_backend_scan){
+			.ptr = block->ptr,
+			.bytes = body,
+			.pattern = pattern_of(block->generation, PATTERN_FREED),
+		};
+	if (behind < end)
+		ranges[count++] =
+			(struct soma_backend_scan){ .ptr = behind, .bytes = end - behind, .pattern = zone };
+	if (block->outer < block->ptr)
+		ranges[count++] = (struct soma_backend_scan){
+			.ptr = block->outer,
+			.bytes = block->ptr - block->outer,
+			.pattern = zone,
+		};
+	return count;
+}
+
+/* Under probe_lock; the ranges are in the staging memory.  False: the backend failed. */
+static bool
+run_scan(struct soma_backend *g, size_t count)
+{
+	enum soma_status status = g->ops->scan(g->inner, g->staging, count, g->own);
+
+	if (status == SOMA_STATUS_OK && g->own != NULL)
+		status = g->ops->stream_synchronize(g->inner, g->own);
+	return status == SOMA_STATUS_OK;
+}
+
+void
+memory_sift(struct soma_backend *g, const struct block *const *blocks, uint32_t count, bool *clean)
+{
+	struct soma_backend_scan *ranges = g->staging;
+	size_t counts[MEMORY_SIFT_MAX], at = 0;
+
+	memset(clean, 0, count * sizeof *clean);
+	if (g->direct || !(g->info.capabilities & SOMA_BACKEND_SCANS))
+		return;
+	pthread_mutex_lock(&g->probe_lock);
+	for (uint32_t i = 0; i < count; i++) {
+		counts[i] = add_ranges(blocks[i], ranges + at);
+		at += counts[i];
+	}
+	bool told = at > 0 && run_scan(g, at);
+	at = 0;
+	for (uint32_t i = 0; i < count && told; i++) {
+		clean[i] = true;
+		for (size_t j = 0; j < counts[i]; j++)
+			clean[i] = clean[i] && ranges[at++].first_bad == SOMA_BACKEND_SCAN_CLEAN;
+	}
+	pthread_mutex_unlock(&g->probe_lock);
+}
+
 enum memory_verdict
 memory_check(struct soma_backend *g, const struct block *block, struct damage *damage)
 {
@@ -191,7 +255,12 @@ memory_check(struct soma_backend *g, const struct block *block, struct damage *d
 	uint64_t end = block->outer + block->outer_size;
 	uint64_t body = block->poisoned ? round_up(block->size, 4) : block->size;
 
+	bool clean;
+
 	damage->count = 0;
+	memory_sift(g, &block, 1, &clean);
+	if (clean)
+		return MEMORY_CLEAN;
 	if (block->poisoned) {
 		if (!compare(g, block->ptr, body, pattern_of(block->generation, PATTERN_FREED), damage))
 			return MEMORY_UNKNOWN;

@@ -55,6 +55,14 @@ enum memory_verdict { MEMORY_CLEAN, MEMORY_BEFORE, MEMORY_AFTER, MEMORY_BODY, ME
 /* Looks at the redzones, and at the body if it is poisoned.  UNKNOWN: the backend failed. */
 enum memory_verdict memory_check(struct soma_backend *g, const struct block *block, struct damage *damage);
 
+#define MEMORY_SIFT_MAX 64u
+
+/*
+ * Says in `clean` of which of up to MEMORY_SIFT_MAX blocks memory_check() would find nothing, by one scan of the
+ * inner backend; where that has no scans, or fails, of none.
+ */
+void memory_sift(struct soma_backend *g, const struct block *const *blocks, uint32_t count, bool *clean);
+
 /* Whether nothing was ever written to the block: it is host memory and still as memory_dress() left it. */
 bool memory_is_fresh(const struct soma_backend *g, const struct block *block);
 

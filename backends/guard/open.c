@@ -168,6 +168,7 @@ init(struct soma_backend *g, const struct soma_backend_open *how)
 		return status;
 	g->direct = (g->info.capabilities & SOMA_BACKEND_HOST_ACCESSIBLE) != 0;
 	g->streams = (g->info.capabilities & SOMA_BACKEND_STREAMS) != 0;
+	g->ordered = (g->info.capabilities & SOMA_BACKEND_STREAM_ORDERED) != 0;
 	guard_options_resolve(&g->options, g->direct, g->info.total);
 	g->off = g->options.mode == GUARD_OFF;
 	if (g->off) {

@@ -59,13 +59,15 @@ static const char *const on_errors[] = { "report", "abort", "callback", NULL };
 	  "report, abort (after the report; leaks and warnings do not), or callback")                        \
 	X("report_limit", "100", COUNT, report_limit, UINT32_MAX, NULL, "later reports are only counted")    \
 	X("output", "", PATH, output, 0, NULL, "file to append reports to; empty: standard error")           \
-	X("json", "", PATH, json, 0, NULL, "file to append reports to as JSON, one a line; empty: none")
+	X("json", "", PATH, json, 0, NULL, "file to append reports to as JSON, one a line; empty: none")     \
+	X("map", "", PATH, map, 0, NULL,                                                                     \
+	  "mode=full: file to append the addresses of blocks in own mappings to; empty: none")
 
 const struct soma_backend_option_info guard_option_table[] = {
 #define X(key, value, kind, field, max, choices, doc) { key, value, doc },
 	OPTIONS(X)
 #undef X
-	{ NULL, NULL, NULL },
+		{ NULL, NULL, NULL },
 };
 
 static const struct rule rules[] = {

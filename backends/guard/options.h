@@ -33,6 +33,7 @@ struct guard_options {
 	uint64_t report_limit;
 	char output[GUARD_PATH_MAX]; /* "": stderr */
 	char json[GUARD_PATH_MAX];   /* "": none */
+	char map[GUARD_PATH_MAX];    /* "": none */
 };
 
 extern const struct soma_backend_option_info guard_option_table[];

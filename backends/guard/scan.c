@@ -6,7 +6,7 @@
  */
 #include "backends/guard/guard.h"
 
-#define BATCH 64u
+#define BATCH MEMORY_SIFT_MAX
 
 /* Under the lock.  Live blocks, and freed ones that lie in their list; not the damaged. */
 static bool
@@ -39,10 +39,10 @@ pin(struct block **at, uint64_t before, struct block **batch)
 }
 
 static bool
-look(struct soma_backend *g, struct block *block, const char *found_by)
+look(struct soma_backend *g, struct block *block, bool clean, const char *found_by)
 {
 	struct report report = { .found_by = found_by };
-	enum memory_verdict verdict = memory_check(g, block, &report.damage);
+	enum memory_verdict verdict = clean ? MEMORY_CLEAN : memory_check(g, block, &report.damage);
 
 	if (verdict == MEMORY_UNKNOWN)
 		return false;
@@ -58,6 +58,19 @@ look(struct soma_backend *g, struct block *block, const char *found_by)
 	return quarantine_accuse(g, block, &report);
 }
 
+/* All at once as far as the inner backend can. */
+static uint64_t
+look_at_batch(struct soma_backend *g, struct block **batch, uint32_t count, const char *found_by)
+{
+	bool clean[BATCH];
+	uint64_t damaged = 0;
+
+	memory_sift(g, (const struct block *const *)batch, count, clean);
+	for (uint32_t i = 0; i < count; i++)
+		damaged += look(g, batch[i], clean[i], found_by);
+	return damaged;
+}
+
 uint64_t
 scan_all(struct soma_backend *g, const char *found_by, uint64_t before)
 {
@@ -69,8 +82,7 @@ scan_all(struct soma_backend *g, const char *found_by, uint64_t before)
 	uint32_t count = pin(&at, before, batch);
 	while (count > 0) {
 		pthread_mutex_unlock(&g->lock);
-		for (uint32_t i = 0; i < count; i++)
-			damaged += look(g, batch[i], found_by);
+		damaged += look_at_batch(g, batch, count, found_by);
 		pthread_mutex_lock(&g->lock);
 		for (uint32_t i = 0; i < count; i++)
 			batch[i]->pins--;

@@ -18,6 +18,34 @@ no_memory(struct soma_backend *g)
 	return guard_fail(g->host, SOMA_STATUS_OUT_OF_HOST_MEMORY, "guard: no memory for a stream's clock");
 }
 
+/* ---- captures ----------------------------------------------------------------- */
+
+/* One that does not say is left alone as well: the legacy stream, while another one is captured. */
+bool
+guard_is_capturing(struct soma_backend *g, struct soma_backend_stream *stream)
+{
+	struct soma_backend_stream_info info = { .size = sizeof info };
+
+	if (g->direct || stream == NULL)
+		return false;
+	return g->ops->stream_info(g->inner, stream, &info) != SOMA_STATUS_OK ||
+	       info.capture != SOMA_BACKEND_CAPTURE_NONE;
+}
+
+/* Where the backend does not say, it will refuse an alloc itself, and a free does not need it. */
+enum soma_status
+guard_refuse_capturing(struct soma_backend *g, struct soma_backend_stream *stream)
+{
+	struct soma_backend_stream_info info = { .size = sizeof info };
+
+	if (g->direct || stream == NULL || g->ops->stream_info(g->inner, stream, &info) != SOMA_STATUS_OK ||
+	    info.capture == SOMA_BACKEND_CAPTURE_NONE)
+		return SOMA_STATUS_OK;
+	return guard_fail(
+		g->host, SOMA_STATUS_STREAM_MISUSE,
+		"guard: the stream is in a capture: the memory would be a graph's, which is not guarded");
+}
+
 /* ---- streams ------------------------------------------------------------------ */
 
 /* Lanes of streams that the host never waited for: what is really over there counts as seen,

@@ -74,7 +74,7 @@ was_over(struct soma_backend *g, const struct report *report)
 		return false;
 	if ((stream = lane_borrow(g, report->first.lane)) == NULL)
 		return false;
-	if (g->ops->stream_query(g->inner, stream, &done) != SOMA_STATUS_OK)
+	if (guard_is_capturing(g, stream) || g->ops->stream_query(g->inner, stream, &done) != SOMA_STATUS_OK)
 		done = false;
 	lane_return(g, report->first.lane);
 	return done;
