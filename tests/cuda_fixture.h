@@ -6,6 +6,7 @@
 #ifndef SOMA_TESTS_CUDA_FIXTURE_H
 #define SOMA_TESTS_CUDA_FIXTURE_H
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -56,26 +56,33 @@ cuda_enter_relaxed(struct soma_backend *self, struct cuda_scope *scope)
 	return status;
 }
 
-/* Neither call can fail where the one that it undoes did not, unless the device was lost meanwhile: then the
- * thread keeps a dead context. */
+/* Neither call fails where the one that it undoes did not, unless the device was lost meanwhile: then the thread
+ * keeps a dead context.  All the same a failure is tried once more: the thread must not keep what is ours. */
 void
 cuda_leave(struct cuda_scope *scope)
 {
 	const struct cuda_driver *driver = scope->self->driver;
+	CUstreamCaptureMode mode = scope->before;
 	CUcontext popped;
 
 	if (cuda_is_lost(scope->self))
 		return;
-	if (scope->relaxed)
+	if (scope->relaxed && driver->cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
 		(void)driver->cuThreadExchangeStreamCaptureMode(&scope->before);
-	if (scope->pushed)
+	if (scope->pushed && driver->cuCtxPopCurrent(&popped) != CUDA_SUCCESS)
 		(void)driver->cuCtxPopCurrent(&popped);
 }
 
+/* A call that answered with an error has perhaps not waited; one more has. */
 enum soma_status
 cuda_finish(struct soma_backend *self, const struct soma_backend_stream *stream)
 {
-	return stream != NULL ? SOMA_STATUS_OK : CUDA_CALL_SYNC(self, cuStreamSynchronize, self->own);
+	if (stream != NULL)
+		return SOMA_STATUS_OK;
+	enum soma_status status = CUDA_CALL_SYNC(self, cuStreamSynchronize, self->own);
+	if (status != SOMA_STATUS_OK && !cuda_is_lost(self))
+		(void)self->driver->cuStreamSynchronize(self->own);
+	return status;
 }
 
 /* ---- lists -------------------------------------------------------------------------- */

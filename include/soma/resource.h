@@ -127,7 +127,8 @@ struct soma_block {
  *
  * When the backend is out of memory or a budget is exhausted, it tries, and tries the
  * request again after each: to reap finished frees; to have a guard settle, then drain its
- * quarantine; to trim the backend's pool; then the owner's callback (below).
+ * quarantine; to trim the backend's pool; short of device memory, all of it again after a
+ * synchronisation of the device (it waits); then the owner's callback (below).
  *
  * SOMA_STATUS_OUT_OF_BUDGET: the error has {requested, current, remaining, limit} of
  * the budget that was short; a request larger than a limit is refused at once.
