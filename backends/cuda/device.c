@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the context ------------------------------------------------------------------ */
 
@@ -222,6 +223,7 @@ init_self(struct soma_backend *self, const struct soma_backend_open *how, const 
 	self->driver = driver;
 	self->name = name;
 	self->ordinal = how->device;
+	self->process = getpid();
 	self->capabilities = SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_STREAMS | SOMA_BACKEND_FILLS;
 	pthread_mutex_init(&self->lists, NULL);
 	pthread_mutex_init(&self->spans_lock, NULL);
@@ -268,6 +270,8 @@ cuda_device_drain(struct soma_backend *self)
 	struct cuda_scope scope;
 
 	self->closing = true;
+	if (getpid() != self->process)
+		atomic_store(&self->lost, CUDA_ERROR_NOT_INITIALIZED);
 	if (cuda_enter_relaxed(self, &scope) != SOMA_STATUS_OK)
 		return false;
 	(void)CUDA_CALL_SYNC(self, cuCtxSynchronize);

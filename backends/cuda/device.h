@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <soma/backend.h>
 
@@ -52,6 +53,7 @@ struct soma_backend {
 	int ordinal;
 	CUdevice device;
 	CUcontext context;
+	pid_t process;    /* that opened it: a forked child has no driver */
 	_Atomic int lost; /* the sticky result; 0: none */
 	uint64_t capabilities;
 	uint64_t total, granularity;

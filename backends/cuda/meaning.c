@@ -19,7 +19,8 @@ static const struct row {
 	{ CUDA_ERROR_NO_DEVICE, { SOMA_STATUS_NOT_FOUND, false } },
 	{ CUDA_ERROR_INVALID_DEVICE, { SOMA_STATUS_NOT_FOUND, false } },
 	{ CUDA_ERROR_NOT_SUPPORTED, { SOMA_STATUS_NOT_SUPPORTED, false } },
-	/* The driver is on its way out of the process. */
+	/* An open backend in a forked child, whose driver is not there; and one that outlives its driver. */
+	{ CUDA_ERROR_NOT_INITIALIZED, { SOMA_STATUS_DRIVER, true } },
 	{ CUDA_ERROR_DEINITIALIZED, { SOMA_STATUS_DRIVER, true } },
 	{ CUDA_ERROR_CONTEXT_IS_DESTROYED, { SOMA_STATUS_DRIVER, true } },
 	/* What a kernel did wrong, or the hardware: no context of the process works after it. */

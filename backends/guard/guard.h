@@ -47,6 +47,7 @@ struct lane {
 	struct soma_backend_event *marker;  /* inner: ends what was retired up to marker_tick */
 	uint64_t marker_tick;               /* 0: not recorded, or seen done */
 	uint64_t done_tick;                 /* really over */
+	uint64_t filled_tick; /* what dresses blocks is done up to here, for all but the clocks */
 	bool borrowed;
 	bool per_thread; /* only its own thread may name it */
 	bool gone;       /* destroyed; the marker was recorded then */

@@ -242,8 +242,8 @@ memory_sift(struct soma_backend *g, const struct block *const *blocks, uint32_t 
 	at = 0;
 	for (uint32_t i = 0; i < count && told; i++) {
 		clean[i] = true;
-		for (size_t j = 0; j < counts[i]; j++)
-			clean[i] = clean[i] && ranges[at++].first_bad == SOMA_BACKEND_SCAN_CLEAN;
+		for (size_t j = 0; j < counts[i]; j++, at++)
+			clean[i] = clean[i] && ranges[at].first_bad == SOMA_BACKEND_SCAN_CLEAN;
 	}
 	pthread_mutex_unlock(&g->probe_lock);
 }

@@ -152,6 +152,17 @@ give_back(struct soma_backend *g, struct block *block)
 	return true;
 }
 
+/* Where poison is queued it is waited for: a write that comes later must not be covered by poison that comes
+ * later still.  It cannot go before the look, which one wait would be enough for: it ends in the redzone's
+ * first word. */
+static void
+poison(struct soma_backend *g, struct block *block)
+{
+	block->poisoned = memory_poison(g, block) == SOMA_STATUS_OK;
+	if (block->poisoned && !g->direct && g->own != NULL)
+		(void)g->ops->stream_synchronize(g->inner, g->own);
+}
+
 void
 quarantine_admit(struct soma_backend *g, struct block *block)
 {
@@ -168,7 +179,7 @@ quarantine_admit(struct soma_backend *g, struct block *block)
 	if (block->range != 0)
 		vacate(g, block);
 	else if (g->options.poison_free)
-		block->poisoned = memory_poison(g, block) == SOMA_STATUS_OK;
+		poison(g, block);
 	keep_back(g, block);
 }
 
