@@ -184,6 +184,61 @@ START_TEST(a_value_too_long_is_refused)
 }
 END_TEST
 
+static char others_text[256];
+
+static enum soma_status
+take_other(void *context, const char *key, const char *value)
+{
+	size_t length = strlen(others_text);
+
+	ck_assert_ptr_eq(context, &conf);
+	if (strcmp(value, "bad") == 0)
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	snprintf(others_text + length, sizeof others_text - length, "[%s][%s]", key, value);
+	return SOMA_STATUS_OK;
+}
+
+START_TEST(keys_with_a_dot_go_to_others)
+{
+	const struct soma__option_others others = { .take = take_other, .context = &conf };
+	char text[300];
+
+	init();
+	others_text[0] = '\0';
+	ck_assert_int_eq(
+		soma__config_parse_with(table, "conf", "x.y=1,guard.depth=3,a.b.c=,budget=4", &conf, &others),
+		SOMA_STATUS_OK);
+	ck_assert_str_eq(others_text, "[x.y][1][a.b.c][]");
+	ck_assert_uint_eq(conf.depth, 3);
+	ck_assert_uint_eq(conf.budget, 4);
+	ck_assert_int_eq(soma__config_parse_with(table, "conf", "x.y=bad,budget=5", &conf, &others),
+			 SOMA_STATUS_OUT_OF_HOST_MEMORY);
+	ck_assert_uint_eq(conf.budget, 4);
+	ck_assert_int_eq(soma__config_parse_with(table, "conf", "x.y", &conf, &others),
+			 SOMA_STATUS_INVALID_VALUE);
+	ck_assert_str_eq(soma_error_last()->text, "conf, character 1: x.y has no value; write x.y=VALUE");
+	ck_assert_int_eq(soma__config_parse_with(table, "conf", "x.y=1,x.y=2", &conf, &others),
+			 SOMA_STATUS_INVALID_VALUE);
+	ck_assert_str_eq(soma_error_last()->text, "conf, character 7: x.y is given twice");
+	/* No name is as long as this. */
+	memset(text, 'k', sizeof text);
+	memcpy(text + 130, ".z=1", 5);
+	ck_assert_int_eq(soma__config_parse_with(table, "conf", text, &conf, &others),
+			 SOMA_STATUS_INVALID_VALUE);
+	soma__config_fini(table, &conf);
+}
+END_TEST
+
+START_TEST(a_key_is_found_in_its_string)
+{
+	ck_assert_uint_eq(soma__config_place("budget=1,x.y=2,x=3", "budget"), 1);
+	ck_assert_uint_eq(soma__config_place("budget=1,x.y=2,x=3", "x.y"), 10);
+	ck_assert_uint_eq(soma__config_place("budget=1,x.y=2,x=3", "x"), 16);
+	ck_assert_uint_eq(soma__config_place("budget=1,x.y=2,x=3", "y"), 0);
+	ck_assert_uint_eq(soma__config_place("", "y"), 0);
+}
+END_TEST
+
 START_TEST(the_table_prints_every_option)
 {
 	char *text = NULL;
@@ -252,5 +307,5 @@ END_TEST
 UNIT_MAIN("config", defaults_come_from_the_table, a_string_sets_what_it_names,
 	  an_unknown_key_names_its_place_and_the_nearest, a_malformed_string_says_where,
 	  a_bad_value_says_what_was_expected, a_refused_value_leaves_its_field, a_value_too_long_is_refused,
-	  the_table_prints_every_option, a_default_that_does_not_parse_is_an_error,
-	  the_environment_is_soma_conf, distance_counts_edits)
+	  keys_with_a_dot_go_to_others, a_key_is_found_in_its_string, the_table_prints_every_option,
+	  a_default_that_does_not_parse_is_an_error, the_environment_is_soma_conf, distance_counts_edits)

@@ -15,6 +15,7 @@
 #include "lib/base/nearest.h"
 
 #define VALUE_MAX 4096
+#define KEY_MAX 128
 
 /* One "key=value" of a configuration string. */
 struct item {
@@ -72,19 +73,47 @@ place_error(const struct item *item, const struct soma__option *option, enum som
 }
 
 static enum soma_status
+copy_value(const struct item *item, char value[VALUE_MAX])
+{
+	if (item->value_length >= VALUE_MAX)
+		return soma__error_text(
+			SOMA_STATUS_INVALID_VALUE,
+			"%s, character %zu: %.*s: a value of %zu bytes is too long (at most %d)",
+			item->source, character(item, item->value), (int)item->key_length, item->key,
+			item->value_length, VALUE_MAX - 1);
+	memcpy(value, item->value, item->value_length);
+	value[item->value_length] = '\0';
+	return SOMA_STATUS_OK;
+}
+
+static enum soma_status
 apply(const struct soma__option *option, const struct item *item, void *config)
 {
 	char value[VALUE_MAX];
+	enum soma_status status = copy_value(item, value);
 
-	if (item->value_length >= sizeof value)
-		return soma__error_text(
-			SOMA_STATUS_INVALID_VALUE,
-			"%s, character %zu: %s: a value of %zu bytes is too long (at most %zu)", item->source,
-			character(item, item->value), option->name, item->value_length, sizeof value - 1);
-	memcpy(value, item->value, item->value_length);
-	value[item->value_length] = '\0';
-	enum soma_status status = option->parse(option, value, field_of(option, config));
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = option->parse(option, value, field_of(option, config));
 	return status == SOMA_STATUS_OK ? status : place_error(item, option, status);
+}
+
+static bool
+is_others(const struct soma__option_others *others, const struct item *item)
+{
+	return others != NULL && item->key_length < KEY_MAX &&
+	       memchr(item->key, '.', item->key_length) != NULL;
+}
+
+static enum soma_status
+give_others(const struct soma__option_others *others, const struct item *item)
+{
+	char key[KEY_MAX], value[VALUE_MAX];
+	enum soma_status status = copy_value(item, value);
+
+	memcpy(key, item->key, item->key_length);
+	key[item->key_length] = '\0';
+	return status == SOMA_STATUS_OK ? others->take(others->context, key, value) : status;
 }
 
 /* The item at `at`, which ends at a comma or with the string. */
@@ -116,7 +145,20 @@ is_given_before(const struct item *item)
 }
 
 static enum soma_status
-parse_item(const struct soma__option *table, const struct item *item, void *config)
+no_such_option(const struct soma__option *table, const struct item *item, int shown)
+{
+	const char *nearest =
+		soma__name_nearest(item->key, item->key_length, option_name_at, table, SIZE_MAX);
+
+	return soma__error_text(SOMA_STATUS_INVALID_VALUE,
+				"%s, character %zu: there is no option \"%.*s\"; the nearest is \"%s\"",
+				item->source, character(item, item->key), shown, item->key,
+				nearest == NULL ? "" : nearest);
+}
+
+static enum soma_status
+parse_item(const struct soma__option *table, const struct item *item, void *config,
+	   const struct soma__option_others *others)
 {
 	const struct soma__option *option = find_option(table, item);
 	size_t place = character(item, item->key);
@@ -126,26 +168,21 @@ parse_item(const struct soma__option *table, const struct item *item, void *conf
 		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
 					"%s, character %zu: a key=value was expected here", item->source,
 					place);
-	if (option == NULL) {
-		const char *nearest =
-			soma__name_nearest(item->key, item->key_length, option_name_at, table, SIZE_MAX);
-		return soma__error_text(
-			SOMA_STATUS_INVALID_VALUE,
-			"%s, character %zu: there is no option \"%.*s\"; the nearest is \"%s\"", item->source,
-			place, shown, item->key, nearest == NULL ? "" : nearest);
-	}
+	if (option == NULL && !is_others(others, item))
+		return no_such_option(table, item, shown);
 	if (item->value == NULL)
 		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
-					"%s, character %zu: %s has no value; write %s=VALUE", item->source,
-					place, option->name, option->name);
+					"%s, character %zu: %.*s has no value; write %.*s=VALUE",
+					item->source, place, shown, item->key, shown, item->key);
 	if (is_given_before(item))
-		return soma__error_text(SOMA_STATUS_INVALID_VALUE, "%s, character %zu: %s is given twice",
-					item->source, place, option->name);
-	return apply(option, item, config);
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE, "%s, character %zu: %.*s is given twice",
+					item->source, place, shown, item->key);
+	return option != NULL ? apply(option, item, config) : give_others(others, item);
 }
 
 enum soma_status
-soma__config_parse(const struct soma__option *table, const char *source, const char *text, void *config)
+soma__config_parse_with(const struct soma__option *table, const char *source, const char *text, void *config,
+			const struct soma__option_others *others)
 {
 	const char *at = text;
 
@@ -153,12 +190,33 @@ soma__config_parse(const struct soma__option *table, const char *source, const c
 		return SOMA_STATUS_OK;
 	for (;;) {
 		struct item item = item_at(source, text, at);
-		enum soma_status status = parse_item(table, &item, config);
+		enum soma_status status = parse_item(table, &item, config, others);
 		if (status != SOMA_STATUS_OK)
 			return status;
 		at += strcspn(at, ",");
 		if (*at++ == '\0')
 			return SOMA_STATUS_OK;
+	}
+}
+
+enum soma_status
+soma__config_parse(const struct soma__option *table, const char *source, const char *text, void *config)
+{
+	return soma__config_parse_with(table, source, text, config, NULL);
+}
+
+size_t
+soma__config_place(const char *text, const char *key)
+{
+	const char *at = text;
+
+	for (;;) {
+		struct item item = item_at("", text, at);
+		if (has_key(&item, key))
+			return character(&item, at);
+		at += strcspn(at, ",");
+		if (*at++ == '\0')
+			return 0;
 	}
 }
 

@@ -62,6 +62,20 @@ void soma__config_fini(const struct soma__option *table, void *config);
 enum soma_status soma__config_parse(const struct soma__option *table, const char *source, const char *text,
 				    void *config);
 
+/* Takes options that the table does not have and that have a dot in their name ("guard.mode"). */
+struct soma__option_others {
+	enum soma_status (*take)(void *context, const char *key, const char *value);
+	void *context;
+};
+
+/* The same; `others` may be NULL.  Keys that are longer than a name can be are not given to it. */
+enum soma_status soma__config_parse_with(const struct soma__option *table, const char *source,
+					 const char *text, void *config,
+					 const struct soma__option_others *others);
+
+/* At which character of a configuration string the key is given; 0: it is not. */
+size_t soma__config_place(const char *text, const char *key);
+
 /* The table for people: name, default, what it means; one option a line. */
 void soma__config_print(const struct soma__option *table, FILE *out);
 
