@@ -15,6 +15,7 @@
 
 struct listing {
 	void (*visit)(void *context, const struct soma__plugin_seen *seen);
+	void (*load)(void *context, const struct soma__plugin *plugin); /* instead: nothing is opened */
 	void *context;
 	char (*names)[64]; /* that were seen */
 	size_t count;
@@ -104,6 +105,15 @@ is_module(const struct dirent *entry)
 	       soma__plugin_name_ok(entry->d_name, length - 3);
 }
 
+static void
+load(struct listing *listing, const char *name, const char *path)
+{
+	const struct soma__plugin *plugin;
+
+	if (!was_seen(listing, name) && soma__plugin_load(path, &plugin) == SOMA_STATUS_OK)
+		listing->load(listing->context, plugin);
+}
+
 /* A folder that is not there has no modules. */
 static bool
 list_folder(void *context, const char *folder)
@@ -117,7 +127,10 @@ list_folder(void *context, const char *folder)
 		snprintf(name, sizeof name, "%.*s", (int)strlen(entries[i]->d_name) - 3, entries[i]->d_name);
 		if (listing->status == SOMA_STATUS_OK &&
 		    snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name) < (int)sizeof path) {
-			see(listing, name, path);
+			if (listing->load != NULL)
+				load(listing, name, path);
+			else
+				see(listing, name, path);
 			remember(listing, name);
 		}
 		free(entries[i]);
@@ -132,6 +145,17 @@ soma__plugin_list(const char *search, void (*visit)(void *context, const struct 
 		  void *context)
 {
 	struct listing listing = { .visit = visit, .context = context, .status = SOMA_STATUS_OK };
+
+	soma__plugin_folders(search, list_folder, &listing);
+	free(listing.names);
+	return listing.status;
+}
+
+enum soma_status
+soma__plugin_each(const char *search, void (*visit)(void *context, const struct soma__plugin *plugin),
+		  void *context)
+{
+	struct listing listing = { .load = visit, .context = context, .status = SOMA_STATUS_OK };
 
 	soma__plugin_folders(search, list_folder, &listing);
 	free(listing.names);

@@ -4,6 +4,7 @@
 
 #include "lib/plugin/options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/base/error.h"
@@ -92,15 +93,67 @@ is_named(const char *name, const char *key)
 	}
 }
 
+struct nearest {
+	const char *key;
+	size_t distance;
+	char name[128]; /* "" when no module has options */
+};
+
+/* Of what can be loaded; that something cannot is not what is wrong here. */
+static void
+look_in_module(struct nearest *nearest, const char *search, const char *name)
+{
+	const struct soma__plugin *plugin;
+	char full[128];
+
+	if (soma__plugin_find(search, name, &plugin) != SOMA_STATUS_OK || plugin->module.options == NULL)
+		return;
+	for (const struct soma_backend_option_info *row = plugin->module.options; row->key != NULL; row++) {
+		snprintf(full, sizeof full, "%s.%s", name, row->key);
+		size_t distance = soma__name_distance(nearest->key, strlen(nearest->key), full);
+		if (distance < nearest->distance) {
+			nearest->distance = distance;
+			memcpy(nearest->name, full, sizeof full);
+		}
+	}
+}
+
+/* In all modules that the config names, or that `auto` might choose. */
+static void
+look_in_all(struct nearest *nearest, const struct soma__backend_config *config)
+{
+	char name[64];
+
+	for (const char *at = config->name;; at++) {
+		size_t length = strcspn(at, ":");
+		snprintf(name, sizeof name, "%.*s", length < sizeof name ? (int)length : 0, at);
+		if (strcmp(name, "auto") != 0)
+			look_in_module(nearest, config->search, name);
+		for (unsigned i = 0; strcmp(name, "auto") == 0 && i < 3; i++)
+			look_in_module(nearest, config->search, chosen_by_auto[i]);
+		at += length;
+		if (*at == '\0')
+			return;
+	}
+}
+
+static enum soma_status
+refuse_key(const struct soma__backend_config *config, const char *key)
+{
+	struct nearest nearest = { .key = key, .distance = SIZE_MAX };
+
+	look_in_all(&nearest, config);
+	return soma__error_text(SOMA_STATUS_INVALID_VALUE,
+				"the option \"%.63s\" is of no backend in \"%.63s\"%s%s%s", key, config->name,
+				nearest.name[0] != '\0' ? "; the nearest is \"" : "", nearest.name,
+				nearest.name[0] != '\0' ? "\"" : "");
+}
+
 enum soma_status
 soma__backend_options_check(const struct soma__backend_config *config)
 {
-	for (size_t i = 0; i < config->option_count; i++) {
-		const char *key = config->options[i].key;
-		if (!is_named(config->name, key))
-			return soma__error_text(SOMA_STATUS_INVALID_VALUE,
-						"the option \"%.63s\" is of no backend in \"%.63s\"", key,
-						config->name);
-	}
+	for (size_t i = 0; i < config->option_count; i++)
+		if (!is_named(config->name, config->options[i].key))
+			return refuse_key(config, config->options[i].key);
 	return SOMA_STATUS_OK;
 }

@@ -67,4 +67,10 @@ enum soma_status soma__plugin_list(const char *search,
 				   void (*visit)(void *context, const struct soma__plugin_seen *seen),
 				   void *context);
 
+/* Loads, without opening anything, every module that soma__plugin_find() would find by its name; those that cannot be
+ * loaded are passed over. */
+enum soma_status soma__plugin_each(const char *search,
+				   void (*visit)(void *context, const struct soma__plugin *plugin),
+				   void *context);
+
 #endif
