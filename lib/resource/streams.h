@@ -111,6 +111,17 @@ soma__stream_find(struct soma__streams *streams, uint64_t id)
 	return atomic_load_explicit(&stream->id, memory_order_acquire) == id ? stream : NULL;
 }
 
+/* Whether the id was ever given: there is, or was, such a stream. */
+static inline bool
+soma__stream_was(struct soma__streams *streams, uint64_t id)
+{
+	uint64_t slot = id & SOMA__STREAM_SLOT_MASK;
+
+	return slot < atomic_load_explicit(&streams->slots, memory_order_acquire) &&
+	       id <= atomic_load_explicit(&soma__stream_at(streams, (uint32_t)slot)->id,
+					  memory_order_acquire);
+}
+
 static inline bool
 soma__stream_pin(struct soma__streams *streams, struct soma__stream *stream, uint64_t id)
 {

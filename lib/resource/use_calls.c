@@ -57,16 +57,38 @@ soma_resource_prepare_use(struct soma_resource *resource, struct soma_block_id b
 	return SOMA_STATUS_OK;
 }
 
+/* Also of a stream that was destroyed meanwhile. */
+static enum soma_status
+wait_for_stream(struct soma__terminal *terminal, const struct soma__stream *stream, uint64_t id)
+{
+	struct soma__event *event;
+	enum soma_status status;
+
+	if (stream != NULL && !stream->destroyed)
+		return terminal->ops->stream_synchronize(terminal->self, stream->handle);
+	status = soma__stream_now(&terminal->streams, id, &event);
+	if (event != NULL)
+		status = terminal->ops->event_synchronize(terminal->self, event->handle);
+	soma__event_drop(&terminal->events, event);
+	return status;
+}
+
+/* Uses of one stream that end together. */
+struct ending {
+	struct soma__stream *stream; /* NULL: gone, and all its work done */
+	struct soma__mark mark;
+	bool told; /* see uses.h */
+};
+
 /* What cannot be recorded for want of memory is waited for instead. */
 static enum soma_status
-finish_one(struct soma__terminal *terminal, const struct soma_use *use, const struct soma__mark *mark,
-	   const struct soma__stream *stream)
+finish_one(struct soma__terminal *terminal, const struct soma_use *use, const struct ending *ending)
 {
-	enum soma_status status = soma__uses_finish(terminal, use, mark);
+	enum soma_status status = soma__uses_finish(terminal, use, &ending->mark, ending->told);
 
 	if (status != SOMA_STATUS_OUT_OF_HOST_MEMORY)
 		return status;
-	return terminal->ops->stream_synchronize(terminal->self, stream->handle);
+	return wait_for_stream(terminal, ending->stream, use->stream);
 }
 
 static enum soma_status
@@ -81,34 +103,55 @@ check_uses(const struct soma_use *uses, size_t count)
 	return SOMA_STATUS_OK;
 }
 
-enum soma_status
-soma_resource_finish_use(struct soma_resource *resource, struct soma_use *uses, size_t count)
+/* A stream that was destroyed meanwhile may have work of these uses in its queue, so they are recorded all the
+ * same: only one that never was is refused. */
+static enum soma_status
+begin_ending(struct soma_resource *resource, const struct soma_use *uses, size_t count, struct ending *ending)
 {
-	struct soma__terminal *terminal = resource->terminal;
-	struct soma__mark mark;
-	struct soma__stream *stream;
+	struct soma__streams *streams = &resource->terminal->streams;
 	enum soma_status status = check_tracking(resource);
 
 	if (status == SOMA_STATUS_OK)
 		status = check_uses(uses, count);
-	if (status != SOMA_STATUS_OK || count == 0)
-		return status;
-	status = soma__stream_open(&terminal->streams, uses[0].stream, &stream);
 	if (status != SOMA_STATUS_OK)
 		return status;
+	if (!soma__stream_was(streams, uses[0].stream))
+		return soma__stream_missing(uses[0].stream);
+	ending->stream = soma__stream_find(streams, uses[0].stream);
 	/* Without an event the uses stand for all work of the stream, see uses.h. */
-	mark = soma__stream_mark(&terminal->streams, stream);
+	ending->mark = (struct soma__mark){ .number = UINT64_MAX };
+	if (ending->stream != NULL)
+		ending->mark = soma__stream_mark(streams, ending->stream);
+	return SOMA_STATUS_OK;
+}
+
+static enum soma_status
+finish_uses(struct soma_resource *resource, struct soma_use *uses, size_t count, bool told)
+{
+	struct soma__terminal *terminal = resource->terminal;
+	struct ending ending = { .told = told };
+	enum soma_status status = SOMA_STATUS_OK, begun;
+
+	if (count == 0)
+		return check_tracking(resource);
+	begun = begin_ending(resource, uses, count, &ending);
 	for (size_t i = 0; i < count; i++) {
-		uses[i].status = finish_one(terminal, &uses[i], &mark, stream);
+		uses[i].status = begun == SOMA_STATUS_OK ? finish_one(terminal, &uses[i], &ending) : begun;
 		if (status == SOMA_STATUS_OK)
 			status = uses[i].status;
 	}
-	soma__event_drop(&terminal->events, mark.event);
+	soma__event_drop(&terminal->events, ending.mark.event);
 	return status;
 }
 
+enum soma_status
+soma_resource_finish_use(struct soma_resource *resource, struct soma_use *uses, size_t count)
+{
+	return finish_uses(resource, uses, count, false);
+}
+
 /* Nothing was waited for, so nothing is replaced: seen is 0.  When the backend objects, the work is
- * queued all the same, and is kept track of. */
+ * queued all the same, and is kept track of; that the block is freed meanwhile is then reported already. */
 enum soma_status
 soma_resource_record_use(struct soma_resource *resource, struct soma_block_id block, uint64_t stream)
 {
@@ -127,7 +170,7 @@ soma_resource_record_use(struct soma_resource *resource, struct soma_block_id bl
 	if (soma__terminal_can(terminal, SOMA_BACKEND_USES))
 		objection = terminal->ops->block_use(terminal->self, used.ptr, SOMA_BACKEND_ACCESS_READ_WRITE,
 						     open->handle);
-	status = soma_resource_finish_use(resource, &use, 1);
+	status = finish_uses(resource, &use, 1, objection != SOMA_STATUS_OK);
 	if (status == SOMA_STATUS_OK)
 		tell_used(resource, &used);
 	return status == SOMA_STATUS_OK ? objection : status;

@@ -116,27 +116,34 @@ place_for(struct soma__terminal *terminal, struct soma__record *record, uint64_t
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
+#define WAITS_FIRST 8u
+
 /* What to wait for, taken out of a record so that it can be let go. */
 struct waits {
 	uint32_t count;
-	struct soma__access list[];
+	uint32_t capacity;
+	struct soma__access *list; /* first, or from the arena */
+	struct soma__access first[WAITS_FIRST];
 };
 
-static size_t
-waits_size(uint32_t count)
+/* False without memory.  A few need none: this is on the way of every launch. */
+static bool
+init_waits(struct soma__terminal *terminal, struct waits *waits, uint32_t capacity)
 {
-	return sizeof(struct waits) + count * sizeof(struct soma__access);
+	waits->count = 0;
+	waits->capacity = capacity;
+	waits->list = waits->first;
+	if (capacity > WAITS_FIRST)
+		waits->list = soma__arena_alloc(terminal->arena, capacity * sizeof *waits->list, 0);
+	return waits->list != NULL;
 }
 
-/* NULL without memory. */
-static struct waits *
-collect(struct soma__terminal *terminal, const struct soma__uses *uses, uint64_t stream, bool writes)
+static bool
+collect(struct soma__terminal *terminal, const struct soma__uses *uses, uint64_t stream, bool writes,
+	struct waits *waits)
 {
-	struct waits *waits = soma__arena_alloc(terminal->arena, waits_size(uses->count), 0);
-
-	if (waits == NULL)
-		return NULL;
-	waits->count = 0;
+	if (!init_waits(terminal, waits, uses->count))
+		return false;
 	for (uint32_t i = 0; i < uses->count; i++) {
 		const struct soma__access *access = &uses->list[i];
 		if (access->number == 0 || access->stream == stream || !(writes || access->writes))
@@ -145,7 +152,7 @@ collect(struct soma__terminal *terminal, const struct soma__uses *uses, uint64_t
 		soma__event_share(access->event);
 		waits->count++;
 	}
-	return waits;
+	return true;
 }
 
 /* stream NULL: the host waits. */
@@ -163,7 +170,7 @@ wait_one(struct soma__terminal *terminal, struct soma__access *access, const str
 	return terminal->ops->event_wait(terminal->self, access->event->handle, stream->handle);
 }
 
-/* Queues the waits and frees the list. */
+/* Queues the waits and gives the list back. */
 static enum soma_status
 wait_all(struct soma__terminal *terminal, struct waits *waits, const struct soma__stream *stream)
 {
@@ -174,7 +181,8 @@ wait_all(struct soma__terminal *terminal, struct waits *waits, const struct soma
 			status = wait_one(terminal, &waits->list[i], stream);
 		soma__event_drop(&terminal->events, waits->list[i].event);
 	}
-	soma__arena_free(terminal->arena, waits, waits_size(waits->count));
+	if (waits->list != waits->first)
+		soma__arena_free(terminal->arena, waits->list, waits->capacity * sizeof *waits->list);
 	return status;
 }
 
@@ -214,7 +222,8 @@ soma__uses_prepare(struct soma__terminal *terminal, struct soma_use *use, const 
 	bool writes = (use->access & SOMA_ACCESS_WRITE) != 0;
 	struct soma__access *place;
 	struct soma__record *record;
-	struct waits *waits = NULL;
+	struct waits waits;
+	bool collected = false;
 	enum soma_status status =
 		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
 
@@ -223,14 +232,14 @@ soma__uses_prepare(struct soma__terminal *terminal, struct soma_use *use, const 
 					    use->stream);
 	status = place_for(terminal, record, use->stream, writes, &place);
 	if (status == SOMA_STATUS_OK) {
-		waits = collect(terminal, record->uses, use->stream, writes);
+		collected = collect(terminal, record->uses, use->stream, writes, &waits);
 		use->seen = record->uses->number;
 	}
 	look(record, use, used);
 	soma__record_set(record, SOMA__RECORD_LIVE);
-	if (waits == NULL)
+	if (!collected)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	status = wait_all(terminal, waits, stream);
+	status = wait_all(terminal, &waits, stream);
 	if (status == SOMA_STATUS_OK && soma__terminal_can(terminal, SOMA_BACKEND_USES))
 		status = terminal->ops->block_use(terminal->self, used->ptr,
 						  (enum soma_backend_access)use->access, stream->handle);
@@ -268,12 +277,15 @@ finish_claimed(struct soma__terminal *terminal, struct soma__record *record, con
 }
 
 enum soma_status
-soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use, const struct soma__mark *mark)
+soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use, const struct soma__mark *mark,
+		  bool told)
 {
 	struct soma__record *record;
 	enum soma_status status =
 		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
 
+	if (status != SOMA_STATUS_OK && told)
+		return status;
 	if (status != SOMA_STATUS_OK)
 		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
 					    use->stream);
