@@ -4,9 +4,11 @@
 #define SOMA_SOMA_H
 
 #include <soma/budget.h>
+#include <soma/launch.h>
 #include <soma/log.h>
 #include <soma/model.h>
 #include <soma/resource.h>
+#include <soma/runtime.h>
 #include <soma/status.h>
 #include <soma/version.h>
 

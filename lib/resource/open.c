@@ -6,13 +6,21 @@
 #include "lib/resource/open.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "lib/base/error.h"
 #include "lib/resource/terminal.h"
 
+/* Before what it keeps. */
+struct kept {
+	struct kept *next;
+	max_align_t memory[];
+};
+
 struct opened {
 	struct soma__backend *backend;
+	struct kept *_Atomic kept;
 	/* NULL until it is made: nothing can have been freed before; and from when it is taken apart on. */
 	struct soma_resource *_Atomic terminal;
 };
@@ -38,8 +46,13 @@ static void
 close_backend(void *context)
 {
 	struct opened *opened = context;
+	struct kept *next;
 
 	soma__backend_close(opened->backend);
+	for (struct kept *kept = atomic_load(&opened->kept); kept != NULL; kept = next) {
+		next = kept->next;
+		free(kept);
+	}
 	free(opened);
 }
 
@@ -90,10 +103,31 @@ soma__resource_open(const struct soma__backend_config *config, struct soma_resou
 	return SOMA_STATUS_OK;
 }
 
+static struct opened *
+opened_of(struct soma_resource *resource)
+{
+	return resource->terminal->context;
+}
+
 struct soma__backend *
 soma__resource_backend(struct soma_resource *resource)
 {
-	return ((struct opened *)resource->terminal->context)->backend;
+	return opened_of(resource)->backend;
+}
+
+void *
+soma__resource_keep(struct soma_resource *resource, size_t size)
+{
+	struct kept *kept = malloc(sizeof *kept + size);
+
+	if (kept == NULL) {
+		soma__fail(OUT_OF_HOST_MEMORY, "no memory for what a backend looks at when it is closed");
+		return NULL;
+	}
+	kept->next = atomic_load(&opened_of(resource)->kept);
+	while (!atomic_compare_exchange_weak(&opened_of(resource)->kept, &kept->next, kept))
+		;
+	return kept->memory;
 }
 
 struct soma_backend_stream *

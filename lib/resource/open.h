@@ -20,4 +20,8 @@ struct soma__backend *soma__resource_backend(struct soma_resource *resource);
  * no such stream, or the backend has none. */
 struct soma_backend_stream *soma__resource_stream(struct soma_resource *resource, uint64_t stream);
 
+/* Memory that stays until the backend of such a stack is closed, for what its close may look at: a callback's
+ * context.  NULL without memory, and then the error is recorded. */
+void *soma__resource_keep(struct soma_resource *resource, size_t size);
+
 #endif

@@ -12,7 +12,6 @@
 #include "lib/resource/trace_writer.h"
 
 #define RING_EVENTS_DEFAULT 16384u
-#define RING_EVENTS_MAX (1u << 24)
 
 struct trace {
 	struct soma_resource base;
@@ -175,9 +174,9 @@ check_config(const struct soma_trace_config *config, struct soma_resource *inner
 {
 	if (config->size < sizeof *config)
 		return soma__resource_bad_size("a trace's configuration", config->size, sizeof *config);
-	if (config->ring_events > RING_EVENTS_MAX)
+	if (config->ring_events > SOMA__TRACE_RING_EVENTS_MAX)
 		return soma__fail(INVALID_VALUE, "a ring of %" PRIu64 " events: expected at most %" PRIu64,
-				  config->ring_events, (uint64_t)RING_EVENTS_MAX);
+				  config->ring_events, (uint64_t)SOMA__TRACE_RING_EVENTS_MAX);
 	*bit = 1;
 	for (struct soma_resource *o = inner->observer; o != NULL; o = o->next->observer)
 		*bit = (uint8_t)(*bit << 1);

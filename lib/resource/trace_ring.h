@@ -17,6 +17,8 @@
 #include "lib/arena/arena.h"
 #include "lib/resource/trace_line.h"
 
+#define SOMA__TRACE_RING_EVENTS_MAX (1u << 24)
+
 struct soma__trace_cell {
 	_Atomic uint64_t turn;
 	struct soma__trace_event event;

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runtimes: what the configuration makes of them, what they say of themselves, and what is left after. */
+#include "tests/runtime_fixture.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+#include <soma/log.h>
+
+/* ---- the stack --------------------------------------------------------------------- */
+
+START_TEST(an_empty_configuration_opens_what_there_is)
+{
+	struct soma_runtime *runtime = open_runtime("");
+	struct soma_resource *resource = soma_runtime_resource(runtime);
+	struct soma_block block = take_block(resource, 1000, 0);
+
+	ck_assert_str_eq(soma_runtime_backend(runtime), "host");
+	ck_assert_int_eq(soma_runtime_device(runtime), 0);
+	ck_assert_uint_eq(soma_budget_limit(resource), UINT64_MAX);
+	memset((void *)(uintptr_t)block.ptr, 1, 1000);
+	give_block(resource, &block);
+	OK(soma_runtime_flush(runtime));
+	soma_runtime_release(runtime);
+}
+END_TEST
+
+static void
+read_file(const char *path, char *text, size_t size)
+{
+	FILE *file = fopen(path, "r");
+
+	ck_assert_ptr_nonnull(file);
+	text[fread(text, 1, size - 1, file)] = '\0';
+	fclose(file);
+}
+
+static unsigned
+count_lines(const char *text, const char *part)
+{
+	unsigned count = 0;
+
+	for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+		count++;
+	return count;
+}
+
+/* A refused request reaches the trace, so the budget is over it. */
+START_TEST(the_string_stacks_budget_over_trace_over_backend)
+{
+	struct soma_runtime *runtime =
+		open_runtime("backend=guard:host,budget=1M,trace=check_runtime.csv,guard.on_error=callback");
+	struct soma_resource *resource = soma_runtime_resource(runtime);
+	struct soma_block block = take_block(resource, 1 << 20, 0), other = { .size = sizeof other };
+	char text[4096];
+
+	ck_assert_str_eq(soma_runtime_backend(runtime), "guard:host");
+	ck_assert_uint_eq(soma_budget_limit(resource), 1 << 20);
+	ck_assert_uint_eq(soma_budget_remaining(resource), 0);
+	ck_assert_int_eq(soma_resource_allocate(resource, 1, 0, &other), SOMA_STATUS_OUT_OF_BUDGET);
+	give_block(resource, &block);
+	OK(soma_runtime_flush(runtime));
+	read_file("check_runtime.csv", text, sizeof text);
+	ck_assert_uint_eq(count_lines(text, ",alloc,"), 1);
+	ck_assert_uint_eq(count_lines(text, ",alloc_failed,"), 1);
+	ck_assert_uint_eq(count_lines(text, ",free,"), 1);
+	ck_assert_ptr_nonnull(resource->budget);
+	ck_assert_ptr_eq(resource->observer, resource->next);
+	ck_assert_ptr_null(resource->next->next->next);
+	soma_runtime_release(runtime);
+	unlink("check_runtime.csv");
+}
+END_TEST
+
+START_TEST(a_release_writes_the_trace_to_its_end)
+{
+	struct soma_runtime *runtime =
+		open_runtime("backend=host,trace=check_runtime_end.csv,trace_flush_ms=600000");
+	struct soma_resource *resource = soma_runtime_resource(runtime);
+	char text[65536];
+
+	for (int i = 0; i < 100; i++) {
+		struct soma_block block = take_block(resource, 100, 0);
+		give_block(resource, &block);
+	}
+	soma_runtime_release(runtime);
+	read_file("check_runtime_end.csv", text, sizeof text);
+	ck_assert_uint_eq(count_lines(text, ",alloc,"), 100);
+	ck_assert_uint_eq(count_lines(text, ",free,"), 100);
+	unlink("check_runtime_end.csv");
+}
+END_TEST
+
+START_TEST(a_trace_is_named_after_device_and_process)
+{
+	struct soma_runtime *runtime = open_runtime("backend=host,trace=check_%d_%p_100%%.csv");
+	char path[64];
+
+	snprintf(path, sizeof path, "check_0_%ld_100%%.csv", (long)getpid());
+	ck_assert_int_eq(access(path, R_OK), 0);
+	soma_runtime_release(runtime);
+	unlink(path);
+}
+END_TEST
+
+static uint64_t
+attribute(struct soma_runtime *runtime, enum soma_backend_attribute which)
+{
+	uint64_t value;
+
+	OK(runtime->backend->ops->pool_get(runtime->backend->self, which, &value));
+	return value;
+}
+
+START_TEST(the_release_threshold_reaches_a_backend_with_a_pool)
+{
+	static const struct {
+		const char *conf;
+		uint64_t bytes;
+	} cases[] = {
+		{ "backend=host", 256 << 20 },
+		{ "backend=host,release_threshold=auto", 256 << 20 },
+		{ "backend=host,release_threshold=7M", 7 << 20 },
+		{ "backend=guard:host,release_threshold=0", 0 },
+		{ "backend=host,release_threshold=all,host.release_threshold=1M", UINT64_MAX },
+	};
+
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct soma_runtime *runtime = open_runtime(cases[i].conf);
+		ck_assert_msg(attribute(runtime, SOMA_BACKEND_RELEASE_THRESHOLD) == cases[i].bytes,
+			      "%s: %" PRIu64, cases[i].conf,
+			      attribute(runtime, SOMA_BACKEND_RELEASE_THRESHOLD));
+		soma_runtime_release(runtime);
+	}
+}
+END_TEST
+
+/* plain has no pool: the threshold is for pools that are made over it. */
+START_TEST(what_is_for_pools_stays_readable)
+{
+	struct soma_runtime *runtime =
+		open_runtime("backend=plain,release_threshold=3M,placement=pool,max_pool_size=1G");
+
+	ck_assert(runtime->config.release_threshold.given);
+	ck_assert_uint_eq(runtime->config.release_threshold.bytes, 3 << 20);
+	ck_assert_uint_eq(runtime->config.placement, SOMA__PLACEMENT_POOL);
+	ck_assert_uint_eq(runtime->config.max_pool_size, 1 << 30);
+	soma_runtime_release(runtime);
+	runtime = open_runtime("backend=plain");
+	ck_assert(!runtime->config.release_threshold.given);
+	ck_assert_uint_eq(runtime->config.placement, SOMA__PLACEMENT_AUTO);
+	soma_runtime_release(runtime);
+}
+END_TEST
+
+/* ---- errors ---------------------------------------------------------------------------- */
+
+#define PATH_LENGTH (sizeof "backend_path=" RUNTIME_FOLDERS "," - 1)
+
+/* `place`: in what follows the path of the modules; 0: the text has none. */
+static const struct wrong {
+	const char *conf;
+	enum soma_status status;
+	size_t place;
+	const char *text;
+} wrongs[] = {
+	{ "bakend=host", SOMA_STATUS_INVALID_VALUE, 1,
+	  "there is no option \"bakend\"; the nearest is \"backend\"" },
+	{ "budget=1G,thrace=x", SOMA_STATUS_INVALID_VALUE, 11,
+	  "there is no option \"thrace\"; the nearest is \"trace\"" },
+	{ "budget", SOMA_STATUS_INVALID_VALUE, 1, "budget has no value; write budget=VALUE" },
+	{ "budget=1G,,device=0", SOMA_STATUS_INVALID_VALUE, 11, "a key=value was expected here" },
+	{ "budget=1G,budget=2G", SOMA_STATUS_INVALID_VALUE, 11, "budget is given twice" },
+	{ "device=-1", SOMA_STATUS_INVALID_VALUE, 8,
+	  "device: \"-1\" is not a device's number, from 0 to 2147483647" },
+	{ "device=2147483648", SOMA_STATUS_INVALID_VALUE, 8,
+	  "device: \"2147483648\" is not a device's number, from 0 to 2147483647" },
+	{ "placement=front", SOMA_STATUS_INVALID_VALUE, 11,
+	  "placement: \"front\" is not one of auto, backend, pool" },
+	{ "trace=a%x", SOMA_STATUS_INVALID_VALUE, 7,
+	  "trace: \"%x\" in a path: expected %d (the device), %p (the process) or %%" },
+	{ "trace=100%", SOMA_STATUS_INVALID_VALUE, 7,
+	  "trace: \"%\" in a path: expected %d (the device), %p (the process) or %%" },
+	{ "trace_ring_events=0", SOMA_STATUS_INVALID_VALUE, 19,
+	  "trace_ring_events: \"0\" is not a number from 1 to 16777216" },
+	{ "trace_ring_events=16777217", SOMA_STATUS_INVALID_VALUE, 19,
+	  "trace_ring_events: \"16777217\" is not a number from 1 to 16777216" },
+	{ "trace_patience_ms=soon", SOMA_STATUS_INVALID_VALUE, 19,
+	  "trace_patience_ms: \"soon\" is not a whole number from 0 to 4294967295" },
+	{ "backend=", SOMA_STATUS_INVALID_VALUE, 1, "\"\" is no backend: NAME or NAME:NAME was expected" },
+	{ "budget=1,backend=guard", SOMA_STATUS_INVALID_VALUE, 10,
+	  "the backend guard goes around another: write guard:auto or guard:NAME" },
+	{ "backend=host:plain", SOMA_STATUS_INVALID_VALUE, 1,
+	  "the backend host does not go around another (plain)" },
+	{ "backend=host,guard.mode=full", SOMA_STATUS_INVALID_VALUE, 14,
+	  "the option \"guard.mode\" is of no backend in \"host\"; the nearest is \"host.size\"" },
+	{ "backend=guard:host,gaurd.mode=full", SOMA_STATUS_INVALID_VALUE, 20,
+	  "the option \"gaurd.mode\" is of no backend in \"guard:host\"; the nearest is \"guard.mode\"" },
+	{ "gaurd.mode=off,backend=guard:auto", SOMA_STATUS_INVALID_VALUE, 1,
+	  "the option \"gaurd.mode\" is of no backend in \"guard:auto\"; the nearest is \"guard.mode\"" },
+	{ "backend=guard:host,guard.race=off,guard.mod=full", SOMA_STATUS_INVALID_VALUE, 35,
+	  "there is no option \"guard.mod\"; the nearest is \"guard.mode\"" },
+	{ "backend=guard:host,guard.race=off,guard.mode=fulll", SOMA_STATUS_INVALID_VALUE, 35,
+	  "backend guard: guard.mode: \"fulll\" is not one of off, canary, full" },
+	{ "backend=host,host.huge_pages=off,host.size=1X", SOMA_STATUS_INVALID_VALUE, 34,
+	  "backend host: size=1X: a size such as 64M was expected, or all" },
+	{ "backend=guard:host,guard.mode", SOMA_STATUS_INVALID_VALUE, 20,
+	  "guard.mode has no value; write guard.mode=VALUE" },
+	{ "backend=guard:host,guard.mode=off,guard.mode=off", SOMA_STATUS_INVALID_VALUE, 35,
+	  "guard.mode is given twice" },
+	{ "backend=plain,plain.answer=43", SOMA_STATUS_INVALID_VALUE, 1, "backend plain: answer" },
+	{ "backend=host,device=1", SOMA_STATUS_NOT_FOUND, 0,
+	  "backend host: there is no device 1: the host is device 0" },
+	{ "backend=wrong_abi", SOMA_STATUS_ABI, 0, NULL },
+	{ "backend=missing", SOMA_STATUS_NOT_FOUND, 0, NULL },
+	{ "backend=plain,trace=/nonexistent/x.csv", SOMA_STATUS_IO, 0, NULL },
+	{ "backend=guard:host,trace=/dev/full", SOMA_STATUS_IO, 0, NULL },
+};
+
+struct heard {
+	int opened, closed;
+};
+
+static void
+hear(void *context, enum soma_log_level level, const char *text)
+{
+	struct heard *heard = context;
+
+	(void)level;
+	heard->opened += strcmp(text, "backend plain: opened") == 0;
+	heard->closed += strcmp(text, "backend plain: closed") == 0;
+}
+
+static void
+expect_wrong(const struct wrong *wrong)
+{
+	char text[512];
+	struct soma_runtime *runtime = (struct soma_runtime *)&text;
+
+	soma_error_clear();
+	ck_assert_msg(try_runtime(wrong->conf, &runtime) == wrong->status, "\"%s\": %s", wrong->conf,
+		      soma_error_last()->text);
+	ck_assert_ptr_eq(runtime, (struct soma_runtime *)&text);
+	ck_assert_int_eq(soma_error_last()->status, wrong->status);
+	if (wrong->text == NULL)
+		return;
+	if (wrong->place != 0)
+		snprintf(text, sizeof text, "configuration, character %zu: %s", PATH_LENGTH + wrong->place,
+			 wrong->text);
+	else
+		snprintf(text, sizeof text, "%s", wrong->text);
+	text[319] = '\0'; /* as long as an error's text can be */
+	ck_assert_str_eq(soma_error_last()->text, text);
+}
+
+START_TEST(a_wrong_configuration_says_what_and_where)
+{
+	for (unsigned i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++)
+		expect_wrong(&wrongs[i]);
+}
+END_TEST
+
+START_TEST(a_wrong_configuration_leaves_nothing_open)
+{
+	struct heard heard = { 0 };
+	int descriptors, threads = count_entries("/proc/self/task");
+
+	for (unsigned i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++)
+		expect_wrong(&wrongs[i]); /* what is loaded stays so */
+	descriptors = count_entries("/proc/self/fd");
+	soma_log_set_sink(hear, &heard, SOMA_LOG_DEBUG);
+	for (unsigned i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++)
+		expect_wrong(&wrongs[i]);
+	ck_assert_int_eq(heard.opened,
+			 2); /* under host, which refuses it; before a trace that cannot be written */
+	ck_assert_int_eq(heard.closed, 2);
+	ck_assert_int_eq(count_entries("/proc/self/fd"), descriptors);
+	ck_assert_int_eq(count_entries("/proc/self/task"), threads);
+	soma_log_set_sink(NULL, NULL, SOMA_LOG_ERROR);
+}
+END_TEST
+
+/* Everything that opening allocates, in turn. */
+static unsigned long
+fail_every_allocation(const char *conf)
+{
+	enum soma_status status = SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	struct soma_runtime *runtime;
+	unsigned long nth = 0;
+
+	while (status != SOMA_STATUS_OK) {
+		soma__arena_fail_nth(++nth);
+		soma_error_clear();
+		status = try_runtime(conf, &runtime);
+		soma__arena_fail_nth(0);
+		ck_assert_msg(status == SOMA_STATUS_OK || status == SOMA_STATUS_OUT_OF_HOST_MEMORY,
+			      "allocation %lu: %s", nth, soma_error_last()->text);
+		if (status != SOMA_STATUS_OK)
+			ck_assert_int_eq(soma_error_last()->status, SOMA_STATUS_OUT_OF_HOST_MEMORY);
+	}
+	soma_runtime_release(runtime);
+	return nth - 1;
+}
+
+START_TEST(every_allocation_of_an_open_may_fail)
+{
+	static const char conf[] =
+		"backend=guard:host,budget=1G,trace=check_runtime_nth.csv,guard.on_error=report,"
+		"guard.race=off,guard.mode=off";
+	struct heard heard = { 0 };
+	int descriptors, threads = count_entries("/proc/self/task");
+
+	soma_runtime_release(open_runtime(conf));
+	descriptors = count_entries("/proc/self/fd");
+	ck_assert_uint_gt(fail_every_allocation(conf), 10);
+	ck_assert_int_eq(count_entries("/proc/self/fd"), descriptors);
+	ck_assert_int_eq(count_entries("/proc/self/task"), threads);
+	soma_log_set_sink(hear, &heard, SOMA_LOG_DEBUG);
+	ck_assert_uint_gt(fail_every_allocation("backend=plain,budget=1M"), 5);
+	ck_assert_int_gt(heard.opened, 2);
+	ck_assert_int_eq(heard.closed, heard.opened);
+	soma_log_set_sink(NULL, NULL, SOMA_LOG_ERROR);
+	unlink("check_runtime_nth.csv");
+}
+END_TEST
+
+/* ---- the environment --------------------------------------------------------------------- */
+
+START_TEST(soma_conf_is_read_when_no_string_is_given)
+{
+	struct soma_runtime *runtime;
+
+	setenv("SOMA_CONF", "backend=guard:host,backend_path=" RUNTIME_FOLDERS ",budget=5M", 1);
+	OK(soma_runtime_open(NULL, &runtime));
+	ck_assert_str_eq(soma_runtime_backend(runtime), "guard:host");
+	ck_assert_uint_eq(soma_budget_limit(soma_runtime_resource(runtime)), 5 << 20);
+	soma_runtime_release(runtime);
+	runtime = open_runtime("backend=host"); /* a string goes alone */
+	ck_assert_uint_eq(soma_budget_limit(soma_runtime_resource(runtime)), UINT64_MAX);
+	soma_runtime_release(runtime);
+	setenv("SOMA_CONF", "budget=5M,guard.mode=full,backend=host,backend_path=" RUNTIME_FOLDERS, 1);
+	ck_assert_int_eq(soma_runtime_open(NULL, &runtime), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_str_eq(
+		soma_error_last()->text,
+		"SOMA_CONF, character 11: the option \"guard.mode\" is of no backend in \"host\"; the "
+		"nearest is \"host.size\"");
+}
+END_TEST
+
+/* ---- what it says of itself ------------------------------------------------------------------ */
+
+START_TEST(a_runtime_says_what_it_can)
+{
+	struct soma_runtime_info info = { .size = sizeof info };
+	struct soma_runtime *runtime = open_runtime("backend=host,host.size=64M");
+
+	OK(soma_runtime_query(runtime, &info));
+	ck_assert_uint_eq(info.capabilities, SOMA_CAPABILITY_STREAM_ORDERED | SOMA_CAPABILITY_USE_TRACKING |
+						     SOMA_CAPABILITY_HOST_ACCESSIBLE |
+						     SOMA_CAPABILITY_STREAMS | SOMA_CAPABILITY_POOL);
+	ck_assert_uint_eq(info.total, 64 << 20);
+	ck_assert_uint_le(info.free, info.total);
+	ck_assert_uint_ge(info.alignment, 256);
+	ck_assert_str_eq(info.device_name, "host memory");
+	ck_assert_int_eq(info.device, 0);
+	info.size--;
+	ck_assert_int_eq(soma_runtime_query(runtime, &info), SOMA_STATUS_INVALID_VALUE);
+	soma_runtime_release(runtime);
+	runtime = open_runtime("backend=guard:host");
+	info.size = sizeof info;
+	OK(soma_runtime_query(runtime, &info));
+	ck_assert(info.capabilities & SOMA_CAPABILITY_GUARD);
+	soma_runtime_release(runtime);
+}
+END_TEST
+
+START_TEST(a_reservation_is_taken_from_the_budget)
+{
+	struct soma_runtime *runtime = open_runtime("backend=host,budget=1000");
+	struct soma_reservation *reservation;
+
+	OK(soma_runtime_reserve(runtime, 900, &reservation));
+	ck_assert_uint_eq(soma_reservation_remaining(reservation), 900);
+	struct soma_block block = { .size = sizeof block };
+	ck_assert_int_eq(soma_resource_allocate(soma_runtime_resource(runtime), 200, 0, &block),
+			 SOMA_STATUS_OUT_OF_BUDGET);
+	soma_reservation_destroy(reservation);
+	soma_runtime_release(runtime);
+}
+END_TEST
+
+START_TEST(the_resource_may_outlive_the_runtime)
+{
+	struct soma_runtime *runtime = open_runtime("backend=host,budget=1M");
+	struct soma_resource *resource = soma_resource_retain(soma_runtime_resource(runtime));
+
+	ck_assert_ptr_eq(soma_runtime_retain(runtime), runtime);
+	soma_runtime_release(runtime);
+	soma_runtime_release(runtime);
+	struct soma_block block = take_block(resource, 1000, 0);
+	give_block(resource, &block);
+	soma_resource_release(resource);
+	ck_assert_ptr_null(soma_runtime_retain(NULL));
+	soma_runtime_release(NULL);
+}
+END_TEST
+
+/* ---- the guard ---------------------------------------------------------------------------------- */
+
+struct reports {
+	unsigned count;
+	char kind[32];
+};
+
+static void
+on_report(void *context, const struct soma_guard_report *report)
+{
+	struct reports *reports = context;
+
+	ck_assert_uint_eq(report->size, sizeof *report);
+	ck_assert_ptr_nonnull(strstr(report->text, report->kind));
+	ck_assert_int_eq(report->json[0], '{');
+	reports->count++;
+	snprintf(reports->kind, sizeof reports->kind, "%s", report->kind);
+}
+
+START_TEST(a_scan_finds_damage_and_tells_the_listener)
+{
+	struct soma_runtime *runtime = open_runtime("backend=guard:host,guard.on_error=callback,budget=1G");
+	struct soma_resource *resource = soma_runtime_resource(runtime);
+	struct soma_block block = take_block(resource, 1000, 0);
+	struct soma_guard_stats stats = { .size = sizeof stats };
+	struct reports first = { 0 }, reports = { 0 };
+	uint64_t damaged = 7;
+
+	OK(soma_guard_listen(resource, on_report, &first));
+	OK(soma_guard_listen(resource, on_report, &reports));
+	OK(soma_guard_scan(resource, &damaged));
+	ck_assert_uint_eq(damaged, 0);
+	((unsigned char *)(uintptr_t)block.ptr)[1000] = 1;
+	OK(soma_guard_scan(resource, &damaged));
+	ck_assert_uint_eq(damaged, 1);
+	ck_assert_uint_eq(first.count, 0);
+	ck_assert_uint_eq(reports.count, 1);
+	ck_assert_str_eq(reports.kind, "oob-write-after");
+	OK(soma_guard_stats(resource, &stats));
+	ck_assert_uint_eq(stats.reports, 1);
+	ck_assert_uint_eq(stats.live_blocks, 1);
+	stats.size = 8;
+	ck_assert_int_eq(soma_guard_stats(resource, &stats), SOMA_STATUS_INVALID_VALUE);
+	soma_runtime_release(runtime); /* the block is a leak, which is reported, too */
+	ck_assert_uint_eq(reports.count, 2);
+	ck_assert_str_eq(reports.kind, "leak");
+}
+END_TEST
+
+START_TEST(a_listener_can_be_taken_away)
+{
+	struct soma_runtime *runtime = open_runtime("backend=guard:host,guard.on_error=callback");
+	struct soma_resource *resource = soma_runtime_resource(runtime);
+	struct soma_block block = take_block(resource, 1000, 0);
+	struct reports reports = { 0 };
+
+	OK(soma_guard_listen(resource, on_report, &reports));
+	OK(soma_guard_listen(resource, NULL, NULL));
+	give_block(resource, &block);
+	ck_assert_int_eq(soma_resource_deallocate(resource, &block), SOMA_STATUS_USE_AFTER_FREE);
+	ck_assert_uint_eq(reports.count, 0);
+	soma_runtime_release(runtime);
+}
+END_TEST
+
+START_TEST(without_a_guard_there_is_nothing_to_ask)
+{
+	struct soma_runtime *runtime = open_runtime("backend=host");
+	struct soma_resource *resource = soma_runtime_resource(runtime);
+	struct soma_guard_stats stats = { .size = sizeof stats };
+	uint64_t damaged;
+
+	ck_assert_int_eq(soma_guard_stats(resource, &stats), SOMA_STATUS_NOT_FOUND);
+	ck_assert_int_eq(soma_guard_scan(resource, &damaged), SOMA_STATUS_NOT_FOUND);
+	ck_assert_int_eq(soma_guard_listen(resource, on_report, NULL), SOMA_STATUS_NOT_FOUND);
+	ck_assert_str_eq(soma_error_last()->text,
+			 "there is no guard in this stack: configure backend=guard:NAME");
+	soma_runtime_release(runtime);
+}
+END_TEST
+
+/* ---- the keys --------------------------------------------------------------------------------------- */
+
+struct keys {
+	char text[8192];
+	unsigned left;
+};
+
+static bool
+add_key(void *context, const struct soma_option_info *option)
+{
+	struct keys *keys = context;
+	size_t length = strlen(keys->text);
+
+	snprintf(keys->text + length, sizeof keys->text - length, "%s=%s %s\n", option->name,
+		 option->default_text, option->module != NULL ? option->module : "-");
+	ck_assert(option->doc[0] != '\0');
+	return keys->left == 0 || --keys->left > 0;
+}
+
+START_TEST(the_keys_are_the_runtimes_and_then_the_modules)
+{
+	struct keys keys = { .text = "\n" };
+	const char *own, *guard, *host;
+
+	OK(soma_runtime_walk_options(RUNTIME_FOLDERS, add_key, &keys));
+	own = strstr(keys.text, "\nbudget=0 -\n");
+	guard = strstr(keys.text, "\nguard.mode=canary guard\n");
+	host = strstr(keys.text, "\nhost.size=all host\n");
+	ck_assert(own != NULL && guard != NULL && host != NULL && own < guard && own < host);
+	for (const struct soma__option *row = soma__runtime_options; row->name != NULL; row++)
+		ck_assert_ptr_nonnull(strstr(keys.text, row->name));
+	keys = (struct keys){ .left = 2 };
+	OK(soma_runtime_walk_options(RUNTIME_FOLDERS, add_key, &keys));
+	ck_assert_str_eq(keys.text, "backend=auto -\nbackend_path= -\n");
+	keys = (struct keys){ .left = 13 };
+	OK(soma_runtime_walk_options(RUNTIME_FOLDERS, add_key, &keys));
+	ck_assert_uint_eq(count_lines(keys.text, "\n"), 13);
+}
+END_TEST
+
+UNIT_MAIN("runtime", an_empty_configuration_opens_what_there_is,
+	  the_string_stacks_budget_over_trace_over_backend, a_release_writes_the_trace_to_its_end,
+	  a_trace_is_named_after_device_and_process, the_release_threshold_reaches_a_backend_with_a_pool,
+	  what_is_for_pools_stays_readable, a_wrong_configuration_says_what_and_where,
+	  a_wrong_configuration_leaves_nothing_open, every_allocation_of_an_open_may_fail,
+	  soma_conf_is_read_when_no_string_is_given, a_runtime_says_what_it_can,
+	  a_reservation_is_taken_from_the_budget, the_resource_may_outlive_the_runtime,
+	  a_scan_finds_damage_and_tells_the_listener, a_listener_can_be_taken_away,
+	  without_a_guard_there_is_nothing_to_ask, the_keys_are_the_runtimes_and_then_the_modules)
