@@ -198,6 +198,21 @@ take_other(void *context, const char *key, const char *value)
 	return SOMA_STATUS_OK;
 }
 
+START_TEST(a_pattern_has_known_letters_alone)
+{
+	static const struct soma__option option = { .name = "path" };
+	char *field = NULL;
+
+	ck_assert_int_eq(soma__option_pattern(&option, "a-%d-%p-%%d", &field), SOMA_STATUS_OK);
+	ck_assert_str_eq(field, "a-%d-%p-%%d");
+	ck_assert_int_eq(soma__option_pattern(&option, "%%%s", &field), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_str_eq(soma_error_last()->text, "\"%s\" in \"%%%s\": expected %d, %p or %%");
+	ck_assert_int_eq(soma__option_pattern(&option, "%", &field), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_str_eq(field, "a-%d-%p-%%d");
+	free(field);
+}
+END_TEST
+
 START_TEST(keys_with_a_dot_go_to_others)
 {
 	const struct soma__option_others others = { .take = take_other, .context = &conf };
@@ -307,5 +322,6 @@ END_TEST
 UNIT_MAIN("config", defaults_come_from_the_table, a_string_sets_what_it_names,
 	  an_unknown_key_names_its_place_and_the_nearest, a_malformed_string_says_where,
 	  a_bad_value_says_what_was_expected, a_refused_value_leaves_its_field, a_value_too_long_is_refused,
-	  keys_with_a_dot_go_to_others, a_key_is_found_in_its_string, the_table_prints_every_option,
-	  a_default_that_does_not_parse_is_an_error, the_environment_is_soma_conf, distance_counts_edits)
+	  a_pattern_has_known_letters_alone, keys_with_a_dot_go_to_others, a_key_is_found_in_its_string,
+	  the_table_prints_every_option, a_default_that_does_not_parse_is_an_error,
+	  the_environment_is_soma_conf, distance_counts_edits)

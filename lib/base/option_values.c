@@ -169,3 +169,13 @@ soma__option_string(const struct soma__option *option, const char *text, void *f
 	*(char **)field = copy;
 	return SOMA_STATUS_OK;
 }
+
+enum soma_status
+soma__option_pattern(const struct soma__option *option, const char *text, void *field)
+{
+	for (const char *at = strchr(text, '%'); at != NULL; at = strchr(at + 2, '%'))
+		if (at[1] == '\0' || strchr("dp%", at[1]) == NULL)
+			return soma__error_text(SOMA_STATUS_INVALID_VALUE,
+						"\"%.2s\" in \"%.64s\": expected %%d, %%p or %%%%", at, text);
+	return soma__option_string(option, text, field);
+}

@@ -220,11 +220,17 @@ soma__config_place(const char *text, const char *key)
 	}
 }
 
+static bool
+is_string(const struct soma__option *option)
+{
+	return option->parse == soma__option_string || option->parse == soma__option_pattern;
+}
+
 /* A string's field holds a pointer even before it was first set. */
 static void
 clear_field(const struct soma__option *option, void *config)
 {
-	if (option->parse == soma__option_string)
+	if (is_string(option))
 		*(char **)field_of(option, config) = NULL;
 }
 
@@ -250,7 +256,7 @@ void
 soma__config_fini(const struct soma__option *table, void *config)
 {
 	for (const struct soma__option *option = table; option->name != NULL; option++) {
-		if (option->parse == soma__option_string) {
+		if (is_string(option)) {
 			free(*(char **)field_of(option, config));
 			clear_field(option, config);
 		}

@@ -45,6 +45,7 @@ soma__option_parser soma__option_size;     /* uint64_t, as soma__size_parse() */
 soma__option_parser soma__option_fraction; /* double, 0 to 1: 0.9 or 90% */
 soma__option_parser soma__option_choice;   /* unsigned: the index in `choices` */
 soma__option_parser soma__option_string;   /* char *, allocated; see soma__config_fini() */
+soma__option_parser soma__option_pattern;  /* the same; a % only as %d, %p or %% */
 
 /* Sets every field to its default.  The config's old contents are not looked at. */
 enum soma_status soma__config_init(const struct soma__option *table, void *config);

@@ -46,18 +46,6 @@ parse_amount(const struct soma__option *option, const char *text, void *field)
 }
 
 static enum soma_status
-parse_trace(const struct soma__option *option, const char *text, void *field)
-{
-	for (const char *at = strchr(text, '%'); at != NULL; at = strchr(at + 2, '%'))
-		if (at[1] == '\0' || strchr("dp%", at[1]) == NULL)
-			return soma__error_text(SOMA_STATUS_INVALID_VALUE,
-						"\"%.2s\" in a path: expected %%d (the device), %%p (the "
-						"process) or %%%%",
-						at);
-	return soma__option_string(option, text, field);
-}
-
-static enum soma_status
 parse_ring(const struct soma__option *option, const char *text, void *field)
 {
 	uint32_t events;
@@ -96,7 +84,7 @@ const struct soma__option soma__runtime_options[] = {
 	{ "max_pool_size", "0", "bytes that a pool may reserve; 0: no limit", FIELD(max_pool_size),
 	  soma__option_size, NULL },
 	{ "trace", "", "file to write a trace to; in it %d is the device, %p the process, %% a percent sign",
-	  FIELD(trace), parse_trace, NULL },
+	  FIELD(trace), soma__option_pattern, NULL },
 	{ "trace_ring_events", "16384", "room for events on their way to the file", FIELD(trace_ring_events),
 	  parse_ring, NULL },
 	{ "trace_patience_ms", "1000", "how long a call waits for room before its event is dropped",
