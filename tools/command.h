@@ -85,6 +85,9 @@ void help_print_all(void);
 void help_print_command(const struct command *command);
 void help_print_mdoc(void);
 
+/* A paragraph of a man page: wrapped, and every sentence on a line of its own, so that mdoc spaces it. */
+void help_mdoc_text(const char *text);
+
 int command_replay(const struct command *command, int argc, char **argv);
 int command_info(const struct command *command, int argc, char **argv);
 int command_help(const struct command *command, int argc, char **argv);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/command.h"
+#include "tools/conf.h"
 
 #define WIDTH 79
 #define HELP_COLUMN 30
@@ -127,9 +128,8 @@ mdoc_word(const char *word, size_t length, bool starts_line)
 	return column;
 }
 
-/* Every sentence starts on a line of its own, so that mdoc spaces it. */
-static void
-mdoc_text(const char *text)
+void
+help_mdoc_text(const char *text)
 {
 	size_t column = 0;
 
@@ -160,7 +160,7 @@ mdoc_option(const struct option_row *row)
 	if (row->argument != NULL)
 		printf(" Ns = Ns Ar %s", row->argument);
 	putchar('\n');
-	mdoc_text(row->help);
+	help_mdoc_text(row->help);
 }
 
 static void
@@ -186,7 +186,7 @@ mdoc_command(const struct command *command)
 		printf(".Ar %s\n", command->operands);
 	for (size_t i = 0; command->paragraphs[i] != NULL; i++) {
 		printf(".Pp\n");
-		mdoc_text(command->paragraphs[i]);
+		help_mdoc_text(command->paragraphs[i]);
 	}
 	mdoc_options(command->options);
 }
@@ -197,7 +197,7 @@ mdoc_environment(void)
 	printf(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n");
 	for (const struct variable_row *row = environment_rows; row->name != NULL; row++) {
 		printf(".It Ev %s\n", row->name);
-		mdoc_text(row->help);
+		help_mdoc_text(row->help);
 	}
 	printf(".El\n");
 }
@@ -210,7 +210,7 @@ mdoc_exit_status(void)
 		const char *text = strchr(exit_paragraphs[i], ':');
 
 		printf(".It %.*s\n", (int)(text - exit_paragraphs[i]), exit_paragraphs[i]);
-		mdoc_text(text + 2);
+		help_mdoc_text(text + 2);
 	}
 	printf(".El\n");
 }
@@ -228,14 +228,14 @@ help_print_mdoc(void)
 	       soma_summary);
 	for (const struct command *command = commands; command->name != NULL; command++) {
 		printf(".It Cm %s\n", command->name);
-		mdoc_text(command->summary);
+		help_mdoc_text(command->summary);
 	}
 	printf(".El\n.Pp\nEvery subcommand takes\n.Fl \\-help .\n.Sh SUBCOMMANDS\n");
 	for (const struct command *command = commands; command->name != NULL; command++)
 		mdoc_command(command);
 	mdoc_environment();
 	mdoc_exit_status();
-	printf(".Sh SEE ALSO\n.Xr soma_model 3 ,\n.Xr soma-trace 5\n");
+	printf(".Sh SEE ALSO\n.Xr soma_model 3 ,\n.Xr soma_runtime 3 ,\n.Xr soma-trace 5 ,\n.Xr soma.conf 5\n");
 }
 
 /* ---- soma help ----------------------------------------------------------- */
@@ -250,6 +250,8 @@ command_help(const struct command *command, int argc, char **argv)
 		help_print_mdoc();
 		return EXIT_FINE;
 	}
+	if (argc == 3 && strcmp(argv[1], "--mdoc") == 0 && strcmp(argv[2], "soma.conf") == 0)
+		return conf_print_mdoc() ? EXIT_FINE : EXIT_INPUT;
 	end = options_parse(command, argc, argv, NULL, &first);
 	if (end >= 0)
 		return end;

@@ -16,6 +16,7 @@
 
 #include "tools/backends.h"
 #include "tools/command.h"
+#include "tools/conf.h"
 #include "tools/machine.h"
 #include "tools/units.h"
 
@@ -24,6 +25,7 @@
 struct info_values {
 	bool json;
 	const char *backend_path;
+	bool options;
 };
 
 const char *const info_paragraphs[] = {
@@ -38,6 +40,9 @@ const struct option_row info_options[] = {
 	  "Print one JSON object; sizes in it are bytes." },
 	{ "backend-path", 0, OPTION_TEXT, offsetof(struct info_values, backend_path), "FOLDERS", NULL,
 	  "Folders to look for backends in first, with colons between them." },
+	{ "options", 'o', OPTION_FLAG, offsetof(struct info_values, options), NULL, NULL,
+	  "Print the keys of a configuration string instead, those of all backends that are found included; "
+	  "see soma.conf(5)." },
 	{ .name = NULL },
 };
 
@@ -279,6 +284,8 @@ command_info(const struct command *command, int argc, char **argv)
 		return end;
 	if (first < argc)
 		return usage_error(command, "expected no argument, got '%s'", argv[first]);
+	if (values.options)
+		return conf_print_table(NULL, values.json) ? EXIT_FINE : EXIT_INPUT;
 	if (gather(&info) != SOMA_STATUS_OK) {
 		fprintf(stderr, "soma info: %s\n", soma_error_last()->text);
 		return EXIT_INPUT;
