@@ -9,7 +9,7 @@ const char *
 __tsan_default_suppressions(void)
 {
 	return "mutex:malloc_mutex_\nmutex:soma_jei_\ndeadlock:soma_jei_\n"
-	       "race:decay_\nrace:arena_decay\nrace:soma_jei_\n";
+	       "race:decay_\nrace:arena_decay\nrace:ctl_\nrace:soma_jei_\n";
 }
 
 #endif

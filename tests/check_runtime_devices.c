@@ -6,6 +6,8 @@
 
 #include <soma/log.h>
 
+#include "tests/check_resource_sanitizer.h"
+
 #define THREADS 8
 #define ROUNDS 40
 

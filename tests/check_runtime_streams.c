@@ -4,9 +4,8 @@
 
 #include <pthread.h>
 
-#include <soma/log.h>
-
 #include "lib/resource/terminal.h"
+#include "tests/check_resource_sanitizer.h"
 
 #define MANY 300
 
