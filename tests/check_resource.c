@@ -208,8 +208,99 @@ START_TEST(a_free_that_fails_leaves_the_block_live)
 }
 END_TEST
 
+struct waited {
+	struct soma__stream *stream;
+	unsigned times;
+};
+
+/* While the stream is waited for, others can have its mutex. */
+static void
+try_mutex(struct soma_backend *fake, enum fake_op op, void *context)
+{
+	struct waited *waited = context;
+
+	(void)fake;
+	if (op != FAKE_STREAM_SYNCHRONIZE)
+		return;
+	ck_assert_int_eq(pthread_mutex_trylock(&waited->stream->mutex), 0);
+	pthread_mutex_unlock(&waited->stream->mutex);
+	waited->times++;
+}
+
+START_TEST(a_stream_without_an_event_for_its_end_is_waited_for_under_no_lock)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	uint64_t stream = new_stream(resource);
+	struct soma_block block = allocate(resource, 10, stream);
+	struct soma_backend_stream *handle = fake_stream(resource, stream);
+	struct waited waited = { .stream = soma__stream_find(&resource->terminal->streams, stream) };
+
+	fake_work(handle, 3);
+	fake->fail_with[FAKE_EVENT_RECORD] = SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	fake->context = &waited;
+	fake->before = try_mutex;
+	deallocate(resource, &block);
+	ck_assert_int_eq(soma_resource_stream_destroy(resource, stream), SOMA_STATUS_OK);
+	ck_assert_uint_ge(waited.times, 1);
+	ck_assert_uint_eq(handle->run, handle->queued);
+	ck_assert(handle->gone);
+	ck_assert_int_eq(soma_resource_reap_pending(resource), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_stream_that_cannot_be_waited_for_stays)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	uint64_t stream = new_stream(resource);
+
+	fake->fail_with[FAKE_EVENT_RECORD] = SOMA_STATUS_DRIVER;
+	fake->fail_with[FAKE_STREAM_SYNCHRONIZE] = SOMA_STATUS_DRIVER;
+	ck_assert_int_eq(soma_resource_stream_destroy(resource, stream), SOMA_STATUS_DRIVER);
+	fake->fail_with[FAKE_EVENT_RECORD] = SOMA_STATUS_OK;
+	fake->fail_with[FAKE_STREAM_SYNCHRONIZE] = SOMA_STATUS_OK;
+	struct soma_block block = allocate(resource, 10, stream);
+	deallocate(resource, &block);
+	ck_assert_int_eq(soma_resource_stream_destroy(resource, stream), SOMA_STATUS_OK);
+	fake_run_all(fake);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+/* Another thread's free has the stream still pinned, so its end is not marked yet, and cannot be just now. */
+START_TEST(a_free_does_not_come_before_work_that_cannot_be_waited_for)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	uint64_t stream = new_stream(resource);
+	struct soma_block block = allocate(resource, 10, stream);
+	struct soma__streams *streams = &resource->terminal->streams;
+	struct soma__stream *found = soma__stream_find(streams, stream);
+
+	ck_assert(soma__stream_pin(streams, found, stream));
+	ck_assert_int_eq(soma_resource_stream_destroy(resource, stream), SOMA_STATUS_OK);
+	fake->fail_with[FAKE_EVENT_RECORD] = SOMA_STATUS_DRIVER;
+	ck_assert_int_eq(soma_resource_deallocate(resource, &block), SOMA_STATUS_DRIVER);
+	ck_assert_int_eq(soma_resource_block_state(resource, block.id), SOMA_BLOCK_LIVE);
+	fake->fail_with[FAKE_EVENT_RECORD] = SOMA_STATUS_OK;
+	deallocate(resource, &block);
+	soma__stream_unpin(streams, found, stream);
+	fake_run_all(fake);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
 UNIT_MAIN("resource", a_decorator_keeps_what_is_under_it, blocks_that_are_given_up_are_said,
 	  stream_ids_are_never_used_twice, a_backend_without_streams_has_the_default_one,
 	  frees_of_a_destroyed_stream_are_completed, frees_complete_in_the_streams_order_as_far_as_it_ran,
 	  a_free_without_an_event_is_completed_with_the_next_one, pending_frees_do_not_grow_without_a_reap,
-	  a_free_that_fails_leaves_the_block_live)
+	  a_free_that_fails_leaves_the_block_live,
+	  a_stream_without_an_event_for_its_end_is_waited_for_under_no_lock,
+	  a_stream_that_cannot_be_waited_for_stays,
+	  a_free_does_not_come_before_work_that_cannot_be_waited_for)

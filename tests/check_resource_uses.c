@@ -295,6 +295,40 @@ START_TEST(the_backend_is_told_of_stale_blocks)
 }
 END_TEST
 
+/* Another thread frees the block when its use has been looked up, and before the backend hears of it. */
+static void
+free_within(struct soma_backend *fake, enum fake_op op, void *context)
+{
+	struct scene *s = context;
+
+	if (op != FAKE_BLOCK_USE)
+		return;
+	fake->before = NULL;
+	deallocate(s->resource, &s->block);
+}
+
+static void
+record_use_of_freed(enum soma_status objection, uint64_t stale_ptr)
+{
+	struct scene s = begin(FAKE_ORDERED | SOMA_BACKEND_USES);
+
+	s.fake->context = &s;
+	s.fake->before = free_within;
+	s.fake->fail_with[FAKE_BLOCK_USE] = objection;
+	ck_assert_int_eq(soma_resource_record_use(s.resource, s.block.id, s.b), SOMA_STATUS_USE_AFTER_FREE);
+	ck_assert_int_eq(soma_error_last()->status, SOMA_STATUS_USE_AFTER_FREE);
+	ck_assert_uint_eq(s.fake->stale_ptr, stale_ptr != 0 ? s.block.ptr : 0);
+	fake_run_all(s.fake);
+	end(&s);
+}
+
+START_TEST(a_use_that_meets_a_free_is_reported_once)
+{
+	record_use_of_freed(SOMA_STATUS_USE_AFTER_FREE, 0); /* by block_use, which saw the free */
+	record_use_of_freed(SOMA_STATUS_OK, 1);             /* by block_stale */
+}
+END_TEST
+
 /* Destroys the stream of the block that is being freed, between the wait for its uses and the free. */
 static void
 destroy_within(struct soma_backend *fake, enum fake_op op, void *context)
@@ -361,4 +395,4 @@ UNIT_MAIN("resource_uses", an_earlier_event_does_not_replace_a_later_one,
 	  a_dropped_prepare_leaves_nothing_to_wait_for, a_freed_block_has_no_uses, bad_uses_are_refused,
 	  without_tracking_uses_are_never_a_silent_success, decorators_forward_uses,
 	  a_synchronous_backend_needs_no_wait_for_the_allocation, the_backend_is_told_of_uses_and_may_object,
-	  the_backend_is_told_of_stale_blocks)
+	  the_backend_is_told_of_stale_blocks, a_use_that_meets_a_free_is_reported_once)

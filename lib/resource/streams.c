@@ -143,30 +143,17 @@ finalise(struct soma__streams *streams, struct soma__stream *stream, struct soma
 	return ops->stream_synchronize(streams->events->self, stream->handle);
 }
 
-/* Under the mutex, which is held while a stream without an event is waited for: of several threads that destroy
- * it one comes first. */
-static enum soma_status
-close_locked(struct soma__streams *streams, struct soma__stream *stream)
-{
-	struct soma__event *final;
-	enum soma_status status = finalise(streams, stream, &final);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	stream->final = final;
-	stream->destroyed = true;
-	return SOMA_STATUS_OK;
-}
-
-/* Without a pin: frees that were queued since the stream was destroyed belong to its work, too. */
+/* Nobody has a pin any more.  Frees that were queued since the stream was destroyed belong to its work, too, so
+ * its end is marked anew; if that cannot be, what was marked before stays. */
 static void
-give_handle(struct soma__streams *streams, struct soma__stream *stream, bool queued)
+give_handle(struct soma__streams *streams, struct soma__stream *stream)
 {
 	struct soma_backend_stream *handle;
 	struct soma__event *final, *before = NULL;
+	bool marked = finalise(streams, stream, &final) == SOMA_STATUS_OK;
 
 	pthread_mutex_lock(&stream->mutex);
-	if (queued && finalise(streams, stream, &final) == SOMA_STATUS_OK) {
+	if (marked) {
 		before = stream->final;
 		stream->final = final;
 	}
@@ -181,7 +168,42 @@ void
 soma__stream_unpin(struct soma__streams *streams, struct soma__stream *stream, uint64_t id)
 {
 	if (id != 0 && atomic_fetch_sub_explicit(&stream->pins, 1, memory_order_acq_rel) == 1)
-		give_handle(streams, stream, true);
+		give_handle(streams, stream);
+}
+
+/* Of several threads that destroy a stream one comes first. */
+static enum soma_status
+close_stream(struct soma__stream *stream, uint64_t id, struct soma__event *final)
+{
+	enum soma_status status = SOMA_STATUS_OK;
+
+	pthread_mutex_lock(&stream->mutex);
+	if (stream->destroyed || atomic_load_explicit(&stream->id, memory_order_relaxed) != id) {
+		status = soma__stream_missing(id);
+	} else {
+		stream->final = final;
+		stream->destroyed = true;
+	}
+	pthread_mutex_unlock(&stream->mutex);
+	return status;
+}
+
+/* Pinned.  No lock is held over finalise(), which may have to wait for the stream. */
+static enum soma_status
+destroy_pinned(struct soma__streams *streams, struct soma__stream *stream, uint64_t id)
+{
+	struct soma__event *final;
+	enum soma_status status = finalise(streams, stream, &final);
+
+	if (status == SOMA_STATUS_OK) {
+		status = close_stream(stream, id, final);
+		if (status != SOMA_STATUS_OK)
+			soma__event_drop(streams->events, final);
+	}
+	/* The one that it has from its making. */
+	if (status == SOMA_STATUS_OK)
+		soma__stream_unpin(streams, stream, id);
+	return status;
 }
 
 enum soma_status
@@ -194,15 +216,10 @@ soma__stream_destroy(struct soma__streams *streams, uint64_t id)
 		return status;
 	if (id == 0)
 		return soma__fail(INVALID_VALUE, "the legacy default stream cannot be destroyed");
-	pthread_mutex_lock(&stream->mutex);
-	if (stream->destroyed || atomic_load_explicit(&stream->id, memory_order_relaxed) != id)
-		status = soma__stream_missing(id);
-	else
-		status = close_locked(streams, stream);
-	pthread_mutex_unlock(&stream->mutex);
-	if (status == SOMA_STATUS_OK &&
-	    atomic_fetch_sub_explicit(&stream->pins, 1, memory_order_acq_rel) == 1)
-		give_handle(streams, stream, false);
+	if (!soma__stream_pin(streams, stream, id))
+		return soma__stream_missing(id);
+	status = destroy_pinned(streams, stream, id);
+	soma__stream_unpin(streams, stream, id);
 	return status;
 }
 

@@ -8,9 +8,11 @@
  *
  * A stream's mutex is held while an event is recorded behind a free and while events are queried,
  * neither of which waits; so pending frees are in the stream's order.  Not held while frees are
- * completed.  Destroying a stream holds it over a synchronisation in one case: when there is no
- * memory for the event that would mark the stream's end.  Using a stream while it is being destroyed is the caller's error; freeing its blocks is not:
- * a free pins the stream, and the handle is the backend's again when it is destroyed and nobody pins it.
+ * completed, nor while a stream is waited for.
+ *
+ * Using a stream while it is being destroyed is the caller's error; freeing its blocks is not: a free pins the
+ * stream, and the handle is the backend's again when it is destroyed and nobody pins it.  Its end is marked
+ * then, for the second time, because of what those frees have queued.
  */
 #ifndef SOMA_LIB_RESOURCE_STREAMS_H
 #define SOMA_LIB_RESOURCE_STREAMS_H

@@ -320,10 +320,9 @@ static __attribute__((noinline)) enum soma_status
 wait_for_gone(struct soma__terminal *terminal, struct soma__record *record)
 {
 	struct soma__event *event;
-	enum soma_status status = SOMA_STATUS_OK;
+	enum soma_status status = soma__stream_now(&terminal->streams, record->stream, &event);
 
-	(void)soma__stream_now(&terminal->streams, record->stream, &event);
-	if (event != NULL)
+	if (status == SOMA_STATUS_OK && event != NULL)
 		status = terminal->ops->event_synchronize(terminal->self, event->handle);
 	soma__event_drop(&terminal->events, event);
 	return status;
