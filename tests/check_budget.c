@@ -142,9 +142,112 @@ START_TEST(a_budget_is_installed_only_while_nothing_is_outstanding)
 	deallocate(terminal, &block);
 	budget = budget_of(terminal, 1000);
 	soma_resource_release(budget);
-	/* Its account stays, without a limit. */
 	block = allocate(terminal, 5000, 0);
 	deallocate(terminal, &block);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+static unsigned
+count_decorators(const struct soma_resource *terminal)
+{
+	unsigned count = 0;
+
+	for (const struct soma_resource *r = terminal->terminal->decorators; r != NULL; r = r->sibling)
+		count++;
+	return count;
+}
+
+static struct soma__account *
+first_account(const struct soma_resource *terminal)
+{
+	return atomic_load(&terminal->terminal->ledger.domain);
+}
+
+START_TEST(a_closed_budget_is_charged_no_more)
+{
+	struct soma_resource *terminal, *budget;
+	struct soma_backend *fake = fake_create(0, &terminal);
+
+	for (int i = 0; i < 100; i++) {
+		budget = budget_of(terminal, 1000);
+		struct soma_block inside = allocate(budget, 600, 0);
+		ck_assert_int_eq(try_allocate(terminal, 600), SOMA_STATUS_OUT_OF_BUDGET);
+		soma_resource_release(budget);
+		ck_assert_ptr_null(first_account(terminal));
+		struct soma_block outside = allocate(terminal, 5000, 0);
+		ck_assert_uint_eq(soma_resource_bytes_outstanding(terminal), 5600);
+		deallocate(terminal, &inside);
+		deallocate(terminal, &outside);
+		ck_assert_uint_le(count_decorators(terminal),
+				  1); /* the latest, which the next one takes along */
+	}
+	budget = budget_of(terminal, 1000);
+	ck_assert_uint_eq(count_decorators(terminal), 1);
+	ck_assert_ptr_null(first_account(terminal)->parent);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_budget_that_closes_between_others_leaves_them_exact)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *one = budget_of(terminal, 1000), *two = budget_of(terminal, 1000);
+	struct soma_resource *three = budget_of(terminal, 900);
+	struct soma_block block = allocate(one, 300, 0), other;
+
+	soma_resource_release(two);
+	other = allocate(terminal, 100, 0);
+	ck_assert_uint_eq(soma_budget_reserved(one), 400);
+	ck_assert_uint_eq(soma_budget_reserved(three), 400);
+	ck_assert_int_eq(try_allocate(terminal, 501), SOMA_STATUS_OUT_OF_BUDGET);
+	deallocate(one, &block);
+	deallocate(one, &other);
+	two = budget_of(terminal, 800); /* takes along the one that was closed */
+	ck_assert_uint_eq(count_decorators(terminal), 3);
+	ck_assert_ptr_eq(first_account(terminal), two->budget);
+	ck_assert_ptr_eq(two->budget->parent, three->budget);
+	ck_assert_ptr_eq(three->budget->parent, one->budget);
+	ck_assert_ptr_null(one->budget->parent);
+	block = allocate(three, 800, 0);
+	ck_assert_uint_eq(soma_budget_reserved(one), 800);
+	ck_assert_uint_eq(soma_budget_reserved(two), 800);
+	ck_assert_uint_eq(soma_budget_reserved(three), 800);
+	deallocate(one, &block);
+	ck_assert_uint_eq(soma_budget_reserved(one), 0);
+	soma_resource_release(one);
+	soma_resource_release(three);
+	ck_assert_ptr_eq(first_account(terminal), two->budget);
+	soma_resource_release(two);
+	ck_assert_ptr_null(first_account(terminal));
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+/* A block that was charged to it is on its way to its end, though not outstanding any more. */
+START_TEST(a_closed_budget_stays_while_a_record_names_it)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_resource *old = budget_of(terminal, 1000), *new;
+	struct soma_block block = allocate(old, 300, 0);
+	struct soma__record *record = soma__record_of(&terminal->terminal->ledger, block.id.handle);
+
+	soma_resource_release(old);
+	deallocate(terminal, &block);
+	atomic_store(&record->via, terminal); /* as before the last step of a free */
+	new = budget_of(terminal, 1000);
+	ck_assert_uint_eq(count_decorators(terminal), 2);
+	atomic_store(&record->via, NULL);
+	soma_resource_release(new);
+	new = budget_of(terminal, 1000);
+	ck_assert_uint_eq(count_decorators(terminal), 1);
+	soma_resource_release(new);
 	soma_resource_release(terminal);
 	fake_destroy(fake);
 }
@@ -408,7 +511,8 @@ END_TEST
 UNIT_MAIN("budget", a_budget_is_not_installed_while_a_reservation_exists, a_budget_is_kept_to_the_byte,
 	  more_than_the_limit_is_refused_at_once, a_failure_of_the_backend_charges_nothing,
 	  nobody_allocates_around_a_budget, a_budget_is_installed_only_while_nothing_is_outstanding,
-	  tenants_count_their_own_within_the_device, a_tenant_that_is_gone_leaves_its_blocks_in_order,
-	  a_snapshot_is_the_outermost_budgets, pressure_leaves_room_for_what_is_promised,
-	  what_other_threads_keep_is_taken_back_before_a_refusal,
+	  a_closed_budget_is_charged_no_more, a_budget_that_closes_between_others_leaves_them_exact,
+	  a_closed_budget_stays_while_a_record_names_it, tenants_count_their_own_within_the_device,
+	  a_tenant_that_is_gone_leaves_its_blocks_in_order, a_snapshot_is_the_outermost_budgets,
+	  pressure_leaves_room_for_what_is_promised, what_other_threads_keep_is_taken_back_before_a_refusal,
 	  a_reservation_holds_bytes_until_they_are_drawn_or_returned, a_draw_that_fails_leaves_the_promise)

@@ -7,8 +7,8 @@
  * A budget with no other budget under it is installed in the ledger: it counts every byte of the stack,
  * also what is allocated around it through a resource under it or through another
  * decorator.  So its `reserved` is the inner resource's bytes_outstanding whenever no
- * call is under way.  It can be made only while nothing is outstanding and no reservation exists, and stays
- * in the ledger, without a limit, when it is released before the terminal is.  No allocation or
+ * call is under way.  It can be made only while nothing is outstanding and no reservation exists; when
+ * it is released before the terminal is, nothing is refused for its sake any more.  No allocation or
  * reservation may be under way on another thread while it is made: what began before is not counted.
  *
  * A budget around another budget is a tenant's: it counts what is allocated through it, and

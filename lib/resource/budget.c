@@ -21,11 +21,28 @@ materialize(struct soma_resource *resource, struct soma__call *call)
 	return soma__resource_next(resource, call);
 }
 
+/* Under terminal->stack.  The accounts of closed budgets that come first are no longer charged; who walks the
+ * chain just now goes on by their `parent`. */
+static void
+pass_closed(struct soma__terminal *terminal)
+{
+	struct soma__account *first = atomic_load(&terminal->ledger.domain);
+
+	while (first != NULL && atomic_load(&first->unlimited))
+		first = first->parent;
+	atomic_store_explicit(&terminal->ledger.domain, first, memory_order_release);
+}
+
 /* What is charged to the account stays charged, and nobody else is refused for its sake. */
 static void
 close_budget(struct soma_resource *resource)
 {
+	struct soma__terminal *terminal = resource->terminal;
+
 	soma__account_lift(&((struct budget *)resource)->account);
+	pthread_mutex_lock(&terminal->stack);
+	pass_closed(terminal);
+	pthread_mutex_unlock(&terminal->stack);
 }
 
 static void
@@ -43,7 +60,24 @@ static const struct soma__resource_ops budget_ops = {
 	.destroy = destroy_budget,
 };
 
-/* From now on every request of the stack is charged to it, too: but not what a reservation was promised before. */
+/* Under terminal->stack, while nothing is charged to anybody: closed budgets leave the chain wherever they
+ * stand in it, and can go. */
+static void
+drop_closed(struct soma__terminal *terminal)
+{
+	struct soma__account *account;
+
+	pass_closed(terminal);
+	for (account = atomic_load(&terminal->ledger.domain); account != NULL; account = account->parent)
+		while (account->parent != NULL && atomic_load(&account->parent->unlimited))
+			account->parent = account->parent->parent;
+	for (struct soma_resource *r = terminal->decorators; r != NULL; r = r->sibling)
+		if (r->charged && atomic_load(&((struct budget *)r)->account.unlimited))
+			r->charged = false;
+}
+
+/* From now on every request of the stack is charged to it, too: but not what a reservation was promised before.  A free
+ * that is still under way, and no longer outstanding, may look at the chain. */
 static enum soma_status
 install(struct budget *budget, struct soma__terminal *terminal)
 {
@@ -53,10 +87,14 @@ install(struct budget *budget, struct soma__terminal *terminal)
 	outstanding = soma__ledger_outstanding(&terminal->ledger);
 	reservations = atomic_load_explicit(&terminal->reservations, memory_order_relaxed);
 	if (outstanding == 0 && reservations == 0) {
+		if (soma__records_none(&terminal->ledger, NULL))
+			drop_closed(terminal);
 		budget->account.parent = atomic_load(&terminal->ledger.domain);
+		budget->base.charged = true;
 		atomic_store_explicit(&terminal->ledger.domain, &budget->account, memory_order_release);
 	}
 	pthread_mutex_unlock(&terminal->stack);
+	soma__resource_sweep(terminal);
 	if (outstanding == 0 && reservations == 0)
 		return SOMA_STATUS_OK;
 	return soma__fail(INVALID_VALUE,

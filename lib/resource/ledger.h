@@ -255,7 +255,7 @@ enum soma_status soma__record_refuse(struct soma__ledger *ledger, struct soma_bl
 /* The address of a retired block; 0: it is gone, or was none. */
 uint64_t soma__record_last_ptr(struct soma__ledger *ledger, struct soma_block_id block);
 
-/* Whether no record that is in use came in by `via`. */
+/* Whether no record that is in use came in by `via`; NULL: by anything. */
 bool soma__records_none(struct soma__ledger *ledger, const struct soma_resource *via);
 
 /* ---- counting ---- */

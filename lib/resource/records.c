@@ -199,7 +199,8 @@ soma__records_none(struct soma__ledger *ledger, const struct soma_resource *via)
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct soma__record *record = soma__record_at(ledger, i);
-		if (atomic_load_explicit(&record->via, memory_order_acquire) == via)
+		const struct soma_resource *found = atomic_load_explicit(&record->via, memory_order_acquire);
+		if (found != NULL && (via == NULL || found == via))
 			return false;
 	}
 	return true;

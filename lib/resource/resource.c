@@ -52,24 +52,13 @@ is_referred_to(struct soma__terminal *terminal, const struct soma_resource *reso
 	return !soma__records_none(&terminal->ledger, resource);
 }
 
-/* A budget in the ledger has blocks charged to it that did not come in by it. */
-static bool
-is_domain(struct soma__terminal *terminal, const struct soma_resource *resource)
-{
-	const struct soma__account *account = atomic_load(&terminal->ledger.domain);
-
-	while (account != NULL && account != resource->budget)
-		account = account->parent;
-	return account != NULL && resource->budget != resource->next->budget;
-}
-
 /* Under terminal->stack: takes one that can go off the list; NULL: none. */
 static struct soma_resource *
 take_closed(struct soma__terminal *terminal)
 {
 	for (struct soma_resource **at = &terminal->decorators; *at != NULL; at = &(*at)->sibling) {
 		struct soma_resource *resource = *at;
-		if (!resource->closed || is_referred_to(terminal, resource) || is_domain(terminal, resource))
+		if (!resource->closed || resource->charged || is_referred_to(terminal, resource))
 			continue;
 		*at = resource->sibling;
 		return resource;
@@ -77,8 +66,8 @@ take_closed(struct soma__terminal *terminal)
 	return NULL;
 }
 
-static void
-sweep(struct soma__terminal *terminal)
+void
+soma__resource_sweep(struct soma__terminal *terminal)
 {
 	struct soma_resource *resource;
 
@@ -118,7 +107,7 @@ soma_resource_release(struct soma_resource *resource)
 		pthread_mutex_lock(&terminal->stack);
 		resource->closed = true;
 		pthread_mutex_unlock(&terminal->stack);
-		sweep(terminal);
+		soma__resource_sweep(terminal);
 		resource = next;
 	}
 }

@@ -70,12 +70,13 @@ struct soma_resource {
 	const struct soma__resource_ops *ops;
 	struct soma_resource *next; /* NULL: the terminal */
 	struct soma__terminal *terminal;
-	struct soma__account *tenant;     /* charged by what comes in here; NULL: only the ledger's budgets */
-	struct soma__account *budget;     /* of the outermost budget at or under; NULL */
-	struct soma_resource *observer;   /* the nearest trace at or under; NULL */
-	_Atomic uint32_t references;      /* by users and by open decorators above */
-	bool closed;                      /* terminal->stack */
-	struct soma_resource *sibling;    /* the same; in the terminal's list */
+	struct soma__account *tenant;   /* charged by what comes in here; NULL: only the ledger's budgets */
+	struct soma__account *budget;   /* of the outermost budget at or under; NULL */
+	struct soma_resource *observer; /* the nearest trace at or under; NULL */
+	_Atomic uint32_t references;    /* by users and by open decorators above */
+	bool closed;                    /* terminal->stack */
+	bool charged;                  /* the same: a budget in the ledger, and blocks may be charged to it */
+	struct soma_resource *sibling; /* the same; in the terminal's list */
 	soma_pressure_callback *callback; /* the same */
 	void *callback_context;
 };
@@ -83,6 +84,9 @@ struct soma_resource {
 /* Starts a decorator around `inner` with one reference, and keeps inner. */
 void soma__resource_init(struct soma_resource *resource, const struct soma__resource_ops *ops,
 			 struct soma_resource *inner);
+
+/* Destroys the closed decorators that nothing refers to. */
+void soma__resource_sweep(struct soma__terminal *terminal);
 
 static inline enum soma_status
 soma__resource_next(struct soma_resource *resource, struct soma__call *call)
