@@ -518,6 +518,9 @@ START_TEST(the_keys_are_the_runtimes_and_then_the_modules)
 	keys = (struct keys){ .left = 2 };
 	OK(soma_runtime_walk_options(RUNTIME_FOLDERS, add_key, &keys));
 	ck_assert_str_eq(keys.text, "backend=auto -\nbackend_path= -\n");
+	keys = (struct keys){ .text = "\n" }; /* a module that another folder has, too, is one module */
+	OK(soma_runtime_walk_options(RUNTIME_FOLDERS ":" RUNTIME_FOLDERS, add_key, &keys));
+	ck_assert_uint_eq(count_lines(keys.text, "\nguard.mode="), 1);
 	keys = (struct keys){ .left = 13 };
 	OK(soma_runtime_walk_options(RUNTIME_FOLDERS, add_key, &keys));
 	ck_assert_uint_eq(count_lines(keys.text, "\n"), 13);

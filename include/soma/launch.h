@@ -17,8 +17,8 @@
  * write and all reads since.  commit records the work, so that later uses, and the frees of these
  * blocks, wait for it.  The rules are those of soma_resource_prepare_use() and _finish_use().
  *
- * A launch is the caller's memory, on the stack as a rule.  With up to SOMA_LAUNCH_INLINE different blocks
- * nothing is allocated.
+ * A launch is the caller's memory, on the stack as a rule, and is not copied.  With up to
+ * SOMA_LAUNCH_INLINE different blocks nothing is allocated.
  *
  * Thread safety: a launch belongs to one thread at a time.  The resource, and the stream, must stay
  * until it is ended.
