@@ -8,6 +8,8 @@
 #include "lib/base/error.h"
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
+#include "lib/model/driven.h"
+#include "lib/model/pending.h"
 #include "lib/model/queue.h"
 #include "lib/model/segments.h"
 #include "lib/model/state.h"
@@ -211,19 +213,28 @@ finish_synchronize(struct soma_model *model)
 }
 
 enum soma_status
-soma_model_synchronize(struct soma_model *model, uint64_t id)
+soma__model_observe(struct soma_model *model, uint64_t id, uint64_t seq, bool release)
 {
 	struct soma__stream *stream;
 	enum soma_status status = find_for_progress(model, id, &stream);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	if (!reserve_synchronize(model))
+	if (release && !reserve_synchronize(model))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	soma__queue_file_all(model);
-	soma__clock_raise(model, stream, stream->submitted, true);
-	finish_synchronize(model);
+	soma__clock_raise(model, stream, seq < stream->submitted ? seq : stream->submitted, true);
+	if (release)
+		finish_synchronize(model);
+	else
+		complete_raised(model);
 	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma_model_synchronize(struct soma_model *model, uint64_t id)
+{
+	return soma__model_observe(model, id, UINT64_MAX, true);
 }
 
 enum soma_status
@@ -260,4 +271,55 @@ soma_model_trim_to(struct soma_model *model, uint64_t keep)
 	soma__queue_file_all(model);
 	soma__segments_release(model, keep);
 	return SOMA_STATUS_OK;
+}
+
+/* ---- driven.h --------------------------------------------------------------------- */
+
+/* What was joined before the rule came is to be found by it, too. */
+static bool
+follow_pending(struct soma_model *model)
+{
+	for (uint32_t slot = model->with_pending; slot != 0; slot = model->streams[slot - 1]->pending_next)
+		if (!soma__pending_follow(model, model->streams[slot - 1]))
+			return false;
+	return true;
+}
+
+enum soma_status
+soma__model_set_reuse(struct soma_model *model, unsigned reuse)
+{
+	unsigned before = model->policy.reuse;
+
+	if (!soma__blocks_reserve(model))
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	soma__queue_file_all(model);
+	model->policy.reuse = reuse;
+	if (!follow_pending(model) || !soma__blocks_reserve(model)) {
+		model->policy.reuse = before;
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	}
+	/* OPPORTUNISTIC: what has executed is released from now on. */
+	for (uint32_t slot = 0; slot < model->stream_slots; slot++)
+		if (model->streams[slot]->exists)
+			soma__clock_raise(model, model->streams[slot], model->streams[slot]->executed, false);
+	complete_raised(model);
+	return SOMA_STATUS_OK;
+}
+
+void
+soma__model_drive(struct soma_model *model, const struct soma__model_driver *driver)
+{
+	model->driver = *driver;
+}
+
+void
+soma__model_hold(struct soma_model *model, bool held)
+{
+	model->held = held;
+}
+
+void
+soma__model_set_ceiling(struct soma_model *model, uint64_t address)
+{
+	model->ceiling = address >> model->granule_shift;
 }

@@ -66,6 +66,18 @@ soma_model_reset_peaks(struct soma_model *model)
 	stats->peak_active = stats->active;
 }
 
+void
+soma__model_reset_peak(struct soma_model *model, bool reserved)
+{
+	struct soma_model_stats *stats = &model->stats;
+
+	soma__queue_settle(model);
+	if (reserved)
+		stats->reserved_high = stats->reserved;
+	else
+		stats->used_high = stats->used;
+}
+
 enum soma_status
 soma_model_memory_info(const struct soma_model *model, struct soma_memory_info *info, size_t size)
 {

@@ -140,6 +140,8 @@ acquire(struct soma_model *model, const struct soma__stream *stream, uint64_t gr
 	}
 	serial = soma__error_serial();
 	status = model->source.acquire(model->source.context, stream->id, bytes, &at);
+	if (status == SOMA__STATUS_DEFERRED)
+		return status;
 	if (status != SOMA_STATUS_OK && soma__error_serial() != serial)
 		return status; /* it has said why itself */
 	if (status != SOMA_STATUS_OK)
@@ -169,6 +171,8 @@ grow_segment(struct soma_model *model, struct soma__stream *stream, unsigned poo
 	if (!reserve_segment(model, home_shelf(model, stream, pool), size))
 		return SOMA__GROWTH_NO_RECORDS;
 	model->refusal = acquire(model, stream, size, &address);
+	if (model->refusal == SOMA__STATUS_DEFERRED)
+		return SOMA__GROWTH_DEFERRED;
 	if (model->refusal != SOMA_STATUS_OK)
 		return SOMA__GROWTH_REFUSED;
 	first = soma__segment_at(model, add_segment(model, stream, pool, address, size))->first;
@@ -263,6 +267,8 @@ soma__segments_grow(struct soma_model *model, struct soma__stream *stream, unsig
 	enum soma__growth growth;
 
 	model->refusal = SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
+	if (model->held)
+		return SOMA__GROWTH_DEFERRED;
 	if (soma__is_range(model))
 		growth = soma__range_grow(model, stream, granules, block);
 	else

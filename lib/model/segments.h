@@ -21,11 +21,14 @@ enum soma__growth {
 	SOMA__GROWTH_REFUSED,    /* by the maximum, the address space or the source: see
 				  * model->refusal */
 	SOMA__GROWTH_NO_RECORDS, /* no host memory; recorded, and nothing has changed */
+	SOMA__GROWTH_DEFERRED,   /* driven.h: not now; nothing has changed */
 };
 
 static inline enum soma_status
 soma__growth_status(enum soma__growth growth)
 {
+	if (growth == SOMA__GROWTH_DEFERRED)
+		return SOMA__STATUS_DEFERRED;
 	return growth == SOMA__GROWTH_DONE ? SOMA_STATUS_OK : SOMA_STATUS_OUT_OF_HOST_MEMORY;
 }
 

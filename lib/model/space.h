@@ -11,7 +11,7 @@
 
 #include "lib/model/state.h"
 
-#define SOMA__ADDRESS_END(model) (SOMA_MODEL_ADDRESS_MAX >> (model)->granule_shift)
+#define SOMA__ADDRESS_END(model) ((model)->ceiling)
 
 void soma__hole_put(struct soma_model *model, uint32_t tree, uint64_t address, uint64_t granules,
 		    uint32_t block);

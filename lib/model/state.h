@@ -16,6 +16,7 @@
 
 #include "lib/arena/arena.h"
 #include "lib/model/block.h"
+#include "lib/model/driven.h"
 #include "lib/model/index.h"
 #include "lib/model/lookup.h"
 #include "lib/model/slab.h"
@@ -122,6 +123,11 @@ struct soma_model {
 	enum soma_status refusal; /* why it last could not grow */
 	uint64_t threshold;       /* bytes */
 	uint64_t max_pool_size;   /* as it was given */
+
+	/* driven.h */
+	uint64_t ceiling; /* granules: virtual addresses are below it */
+	bool held;        /* does not grow */
+	struct soma__model_driver driver;
 };
 
 static inline struct soma__block *
