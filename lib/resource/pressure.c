@@ -169,6 +169,12 @@ is_pressed(const struct soma__terminal *terminal)
 	return false;
 }
 
+bool
+soma__pressure_inside(void)
+{
+	return pressed != NULL;
+}
+
 /* Waiting for another stack's turn from within a callback, two threads could wait for each other. */
 static bool
 take_turn(struct soma__terminal *terminal)

@@ -108,6 +108,9 @@ soma__resource_tell(struct soma_resource *via, enum soma__moment moment, const s
 enum soma_status soma__pressure_relieve(struct soma__call *call, soma__call_attempt *attempt,
 					enum soma_status status);
 
+/* Whether this thread is within an owner's callback: then it must not wait for others that allocate. */
+bool soma__pressure_inside(void);
+
 /* Runs a request; on success the block. */
 enum soma_status soma__resource_run(struct soma__call *call, struct soma_block *block);
 

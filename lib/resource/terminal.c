@@ -10,6 +10,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/log.h"
+#include "lib/resource/order.h"
 #include "lib/resource/uses.h"
 
 /* When so many frees are pending on a stream, a free looks whether some are done. */
@@ -356,7 +357,7 @@ free_ordered(const struct leaving *l)
 	return terminal->keeps ? free_kept(l) : free_plain(l, deferred);
 }
 
-/* Frees a claimed (CLOSING) record. */
+/* Frees a claimed (CLOSING) record, in the order of its stream. */
 static inline enum soma_status
 free_claimed(struct soma__terminal *terminal, struct soma__record *record)
 {
@@ -373,6 +374,7 @@ free_claimed(struct soma__terminal *terminal, struct soma__record *record)
 	return status;
 }
 
+
 /* Its own errors must not hide ours, which are therefore recorded last. */
 enum soma_status
 soma__terminal_stale(struct soma__terminal *terminal, struct soma_block_id block, uint64_t ptr,
@@ -388,23 +390,58 @@ soma__terminal_stale(struct soma__terminal *terminal, struct soma_block_id block
 	return soma__record_refuse(&terminal->ledger, block);
 }
 
-enum soma_status
-soma_resource_deallocate(struct soma_resource *resource, const struct soma_block *block)
+static inline enum soma_status
+claim_to_free(struct soma__terminal *terminal, const struct soma_block *block, struct soma__record **record)
 {
-	struct soma__terminal *terminal = resource->terminal;
-	struct soma__record *record;
 	enum soma_status status =
-		soma__record_claim(&terminal->ledger, block->id, SOMA__RECORD_CLOSING, &record);
+		soma__record_claim(&terminal->ledger, block->id, SOMA__RECORD_CLOSING, record);
 
 	if (__builtin_expect(status != SOMA_STATUS_OK, 0))
 		return soma__terminal_stale(terminal, block->id, block->ptr, SOMA_BACKEND_ACCESS_NONE,
 					    block->stream);
-	if (record->ptr != block->ptr) {
-		soma__record_set(record, SOMA__RECORD_LIVE);
-		return soma__fail(INVALID_VALUE, "a block of generation %" PRIu64 " is not at 0x%" PRIx64,
-				  block->id.generation, block->ptr);
-	}
+	if ((*record)->ptr == block->ptr)
+		return SOMA_STATUS_OK;
+	soma__record_set(*record, SOMA__RECORD_LIVE);
+	return soma__fail(INVALID_VALUE, "a block of generation %" PRIu64 " is not at 0x%" PRIx64,
+			  block->id.generation, block->ptr);
+}
+
+enum soma_status
+soma_resource_deallocate(struct soma_resource *resource, const struct soma_block *block)
+{
+	struct soma__record *record;
+	enum soma_status status = claim_to_free(resource->terminal, block, &record);
+
+	return status == SOMA_STATUS_OK ? free_claimed(resource->terminal, record) : status;
+}
+
+enum soma_status
+soma__resource_deallocate_on(struct soma_resource *resource, const struct soma_block *block, uint64_t stream)
+{
+	struct soma__terminal *terminal = resource->terminal;
+	struct soma__stream *found;
+	struct soma__record *record;
+	enum soma_status status = soma__stream_open(&terminal->streams, stream, &found);
+
+	if (status == SOMA_STATUS_OK)
+		status = claim_to_free(terminal, block, &record);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	record->stream = stream;
 	return free_claimed(terminal, record);
+}
+
+enum soma_status
+soma__resource_deallocate_now(struct soma_resource *resource, const struct soma_block *block)
+{
+	struct soma__terminal *terminal = resource->terminal;
+	struct soma__record *record;
+	enum soma_status status = claim_to_free(terminal, block, &record);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	const struct leaving l = leaving(terminal, record);
+	return free_ordered(&l);
 }
 
 uint64_t

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The streams of a terminal for pools: see the header.  No lock of its own. */
+#include "lib/resource/order.h"
+
+#include "lib/base/error.h"
+#include "lib/resource/terminal.h"
+
+uint64_t
+soma__order_capabilities(const struct soma_resource *resource)
+{
+	return resource->terminal->capabilities;
+}
+
+struct soma__stream *
+soma__order_stream(struct soma_resource *resource, uint64_t id)
+{
+	struct soma__stream *stream;
+
+	if (soma__stream_open(&resource->terminal->streams, id, &stream) != SOMA_STATUS_OK)
+		return NULL;
+	return stream;
+}
+
+/* False: the backend does not say. */
+static bool
+look(struct soma_resource *resource, const struct soma__stream *stream, struct soma_backend_stream_info *info)
+{
+	struct soma__terminal *terminal = resource->terminal;
+
+	*info = (struct soma_backend_stream_info){ .size = sizeof *info };
+	return stream->handle != NULL && terminal->ops->stream_info != NULL &&
+	       terminal->ops->stream_info(terminal->self, stream->handle, info) == SOMA_STATUS_OK;
+}
+
+bool
+soma__order_is_blocking(struct soma_resource *resource, const struct soma__stream *stream)
+{
+	struct soma_backend_stream_info info;
+
+	return look(resource, stream, &info) && (info.flags & SOMA_BACKEND_STREAM_NON_BLOCKING) == 0;
+}
+
+bool
+soma__order_is_capturing(struct soma_resource *resource, const struct soma__stream *stream)
+{
+	struct soma_backend_stream_info info;
+
+	return look(resource, stream, &info) && info.capture != SOMA_BACKEND_CAPTURE_NONE;
+}
+
+bool
+soma__order_native(struct soma_resource *resource, uint64_t id, uint64_t *native)
+{
+	struct soma__streams *streams = &resource->terminal->streams;
+	struct soma__stream *stream = soma__stream_find(streams, id);
+	struct soma_backend_stream_info info;
+	bool known;
+
+	if (stream == NULL || !soma__stream_pin(streams, stream, id))
+		return false;
+	known = look(resource, stream, &info);
+	soma__stream_unpin(streams, stream, id);
+	if (known)
+		*native = info.native;
+	return known;
+}
+
+enum soma_status
+soma__order_mark(struct soma_resource *resource, uint64_t id, struct soma__event **event)
+{
+	return soma__stream_now(&resource->terminal->streams, id, event);
+}
+
+enum soma_status
+soma__order_wait(struct soma_resource *resource, uint64_t id, struct soma__event *event)
+{
+	struct soma__terminal *terminal = resource->terminal;
+	struct soma__stream *stream;
+	enum soma_status status;
+
+	if (event == NULL)
+		return SOMA_STATUS_OK;
+	status = soma__stream_open(&terminal->streams, id, &stream);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (!soma__stream_pin(&terminal->streams, stream, id))
+		return soma__stream_missing(id);
+	status = terminal->ops->event_wait(terminal->self, event->handle, stream->handle);
+	soma__stream_unpin(&terminal->streams, stream, id);
+	return status;
+}
+
+bool
+soma__order_is_done(struct soma_resource *resource, struct soma__event *event)
+{
+	return event == NULL || soma__event_done(&resource->terminal->events, event);
+}
+
+void
+soma__order_drop(struct soma_resource *resource, struct soma__event *event)
+{
+	soma__event_drop(&resource->terminal->events, event);
+}
