@@ -7,6 +7,7 @@
 #include <soma/launch.h>
 #include <soma/log.h>
 #include <soma/model.h>
+#include <soma/pool.h>
 #include <soma/resource.h>
 #include <soma/runtime.h>
 #include <soma/status.h>

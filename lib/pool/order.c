@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams, events, synchronising, readiness.  A real event or wait is queued before the model is told; if the model
+ * then cannot take it, the streams have more order than it knows of, which harms nobody.
+ */
+#include "lib/base/error.h"
+#include "lib/model/driven.h"
+#include "lib/pool/segments.h"
+#include "lib/pool/streams.h"
+
+static enum soma_status
+alone_only(const struct soma_pool *pool)
+{
+	if (pool->resource == NULL)
+		return SOMA_STATUS_OK;
+	return soma__fail(NOT_SUPPORTED, "a pool over a resource has that one's streams: "
+					 "soma_resource_stream_create() and _destroy() were expected");
+}
+
+enum soma_status
+soma_pool_stream_create(struct soma_pool *pool, unsigned flags, uint64_t *stream)
+{
+	enum soma_status status = alone_only(pool);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	soma__pool_lock(pool);
+	status = soma_model_stream_create(pool->model, flags, stream);
+	soma__pool_unlock(pool);
+	return status;
+}
+
+enum soma_status
+soma_pool_stream_destroy(struct soma_pool *pool, uint64_t stream)
+{
+	enum soma_status status = alone_only(pool);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	soma__pool_lock(pool);
+	if (stream == pool->host_stream)
+		status = soma__fail(INVALID_VALUE, "there is no stream %" PRIu64 " to destroy", stream);
+	else
+		status = soma_model_stream_destroy(pool->model, stream);
+	soma__pool_unlock(pool);
+	return status;
+}
+
+/* ---- synchronising ----------------------------------------------------------------------- */
+
+static enum soma_status
+synchronize_model(struct soma_pool *pool, uint64_t model, uint64_t seq)
+{
+	enum soma_status status;
+
+	soma__pool_lock(pool);
+	status = soma__model_observe(pool->model, model, seq, true);
+	soma__pool_unlock(pool);
+	if (pool->placed)
+		soma__segments_flush(pool);
+	return status;
+}
+
+/* Only what was submitted before the wait began is known to be done after it. */
+enum soma_status
+soma_pool_synchronize(struct soma_pool *pool, uint64_t stream)
+{
+	struct soma_model_position position = { 0 };
+	struct soma__pool_stream *found;
+	uint64_t model;
+	enum soma_status status;
+
+	soma__pool_lock(pool);
+	status = soma__pool_stream(pool, stream, &found, &model);
+	if (status == SOMA_STATUS_OK)
+		status = soma_model_position(pool->model, model, &position);
+	soma__pool_unlock(pool);
+	if (status == SOMA_STATUS_OK && pool->resource != NULL)
+		status = soma_resource_stream_synchronize(pool->resource, stream);
+	return status == SOMA_STATUS_OK ? synchronize_model(pool, model, position.submitted) : status;
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+static enum soma_status
+record_real(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t *seq)
+{
+	struct soma__event *event;
+	enum soma_status status = soma__pool_stream_not_captured(pool, stream);
+
+	if (status == SOMA_STATUS_OK)
+		status = soma__order_mark(pool->resource, stream->id, &event);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = soma_model_record_event(pool->model, stream->model, seq);
+	if (status != SOMA_STATUS_OK) {
+		soma__order_drop(pool->resource, event);
+		return status;
+	}
+	if (event != NULL)
+		soma__pool_mark_put(pool, stream, *seq, event);
+	else
+		(void)soma_model_advance(pool->model, stream->model, *seq);
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma_pool_record_event(struct soma_pool *pool, uint64_t stream, uint64_t *seq)
+{
+	struct soma__pool_stream *found;
+	uint64_t model, at;
+	enum soma_status status;
+
+	soma__pool_lock(pool);
+	status = soma__pool_stream(pool, stream, &found, &model);
+	if (status == SOMA_STATUS_OK)
+		status = found != NULL ? record_real(pool, found, &at) :
+					 soma_model_record_event(pool->model, model, &at);
+	soma__pool_unlock(pool);
+	if (status == SOMA_STATUS_OK)
+		*seq = at;
+	return status;
+}
+
+/* A stream that was destroyed and forgotten is done. */
+static enum soma_status
+wait_real(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t event_stream, uint64_t event_seq)
+{
+	struct soma__pool_stream *from = soma__pool_stream_find(pool, event_stream);
+	struct soma_model_position position;
+	enum soma_status status = soma__pool_stream_not_captured(pool, stream);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (from == NULL) {
+		if (soma__order_stream(pool->resource, event_stream) != NULL)
+			return soma__fail(INVALID_VALUE,
+					  "stream %" PRIu64 " was not used with this pool: it has no event %" PRIu64,
+					  event_stream, event_seq);
+		return SOMA_STATUS_OK;
+	}
+	status = soma_model_position(pool->model, from->model, &position);
+	if (status == SOMA_STATUS_OK && event_seq > position.submitted)
+		return soma__fail(INVALID_VALUE,
+				  "stream %" PRIu64 " has submitted %" PRIu64 " operations, not %" PRIu64,
+				  event_stream, position.submitted, event_seq);
+	if (status == SOMA_STATUS_OK)
+		status = soma__pool_stream_wait(pool, stream, from, event_seq);
+	if (status == SOMA_STATUS_OK)
+		status = soma_model_wait_event(pool->model, stream->model, from->model, event_seq);
+	return status;
+}
+
+enum soma_status
+soma_pool_wait_event(struct soma_pool *pool, uint64_t stream, uint64_t event_stream, uint64_t event_seq)
+{
+	struct soma__pool_stream *found;
+	uint64_t model;
+	enum soma_status status;
+
+	soma__pool_lock(pool);
+	status = soma__pool_stream(pool, stream, &found, &model);
+	if (status == SOMA_STATUS_OK)
+		status = found != NULL ? wait_real(pool, found, event_stream, event_seq) :
+					 soma_model_wait_event(pool->model, model, event_stream, event_seq);
+	soma__pool_unlock(pool);
+	return status;
+}
+
+/* ---- readiness ------------------------------------------------------------------------------- */
+
+static bool
+is_ready_in_model(const struct soma_pool *pool, const struct soma_allocation *handle)
+{
+	const struct soma_model_alloc alloc = { .stream = handle->model_stream, .ready_seq = handle->ready_seq };
+
+	return soma_model_is_ready_same_stream(pool->model, &alloc);
+}
+
+/* One mark behind the allocation is enough to ask; a new one each time would never be done on a busy stream. */
+static void
+ask(struct soma_pool *pool, const struct soma_allocation *handle)
+{
+	struct soma__pool_stream *stream = soma__pool_stream_find(pool, handle->stream);
+
+	if (stream == NULL)
+		return;
+	if (stream->count == 0 || stream->marks[stream->count - 1].seq <= handle->ready_seq)
+		stream->dirty = true;
+	(void)soma__pool_stream_poll(pool, stream);
+}
+
+bool
+soma_pool_is_ready(struct soma_allocation *allocation)
+{
+	struct soma_pool *pool = allocation->pool;
+	bool ready;
+
+	soma__pool_lock(pool);
+	ready = pool->model == NULL || allocation->graph || is_ready_in_model(pool, allocation);
+	if (!ready && pool->resource != NULL) {
+		ask(pool, allocation);
+		ready = is_ready_in_model(pool, allocation);
+	}
+	soma__pool_unlock(pool);
+	return ready;
+}
+
+bool
+soma_pool_is_ready_on(struct soma_allocation *allocation, uint64_t consumer, uint64_t seq)
+{
+	if (consumer == allocation->stream)
+		return soma_pool_is_ready(allocation);
+	return seq > allocation->ready_seq;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The default and the current pool of each device.  `mutex` protects the list, and is held over making and ending a
+ * default pool, so that a device has one.
+ */
+#include <stdlib.h>
+
+#include "lib/base/error.h"
+#include "lib/pool/pool.h"
+
+struct device {
+	struct device *next;
+	int ordinal;
+	struct soma_pool *standard; /* the default; NULL: none */
+	struct soma_pool *current;  /* NULL: the default */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct device *devices;
+
+static struct device **
+find(int ordinal)
+{
+	struct device **at = &devices;
+
+	while (*at != NULL && (*at)->ordinal != ordinal)
+		at = &(*at)->next;
+	return at;
+}
+
+/* NULL without memory. */
+static struct device *
+find_or_make(int ordinal)
+{
+	struct device **at = find(ordinal);
+
+	if (*at == NULL) {
+		*at = calloc(1, sizeof **at);
+		if (*at == NULL)
+			(void)soma__fail(OUT_OF_HOST_MEMORY, "no memory for a device's entry");
+		else
+			(*at)->ordinal = ordinal;
+	}
+	return *at;
+}
+
+static void
+forget_if_empty(struct device **at)
+{
+	struct device *device = *at;
+
+	if (device == NULL || device->standard != NULL || device->current != NULL)
+		return;
+	*at = device->next;
+	free(device);
+}
+
+static enum soma_status
+check_ordinal(int ordinal)
+{
+	if (ordinal >= 0)
+		return SOMA_STATUS_OK;
+	return soma__fail(INVALID_VALUE, "device %" PRId64 ": expected 0 or more", (uint64_t)ordinal);
+}
+
+/* ---- the default ------------------------------------------------------------------------ */
+
+static enum soma_status
+make_default(struct device *device, struct soma_resource *resource)
+{
+	const struct soma_pool_config config = { .size = sizeof config, .device = device->ordinal };
+	enum soma_status status = soma_pool_create(&config, resource, &device->standard);
+
+	if (status == SOMA_STATUS_OK)
+		device->standard->is_default = true;
+	return status;
+}
+
+static enum soma_status
+default_locked(int ordinal, struct soma_resource *resource, struct soma_pool **pool)
+{
+	struct device *device = find_or_make(ordinal);
+	enum soma_status status = SOMA_STATUS_OK;
+
+	if (device == NULL)
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	if (device->standard == NULL)
+		status = make_default(device, resource);
+	else if (resource != NULL && device->standard->resource != resource)
+		status = soma__fail(INVALID_VALUE, "the default pool of device %" PRId64 " is over another resource",
+				    (uint64_t)ordinal);
+	if (status == SOMA_STATUS_OK)
+		*pool = device->standard;
+	else
+		forget_if_empty(find(ordinal));
+	return status;
+}
+
+enum soma_status
+soma_pool_default(int ordinal, struct soma_resource *resource, struct soma_pool **pool)
+{
+	enum soma_status status = check_ordinal(ordinal);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	pthread_mutex_lock(&mutex);
+	status = default_locked(ordinal, resource, pool);
+	pthread_mutex_unlock(&mutex);
+	return status;
+}
+
+void
+soma__pool_end_default(int ordinal)
+{
+	struct device **at;
+
+	pthread_mutex_lock(&mutex);
+	at = find(ordinal);
+	if (*at != NULL && (*at)->standard != NULL) {
+		struct soma_pool *pool = (*at)->standard;
+		(*at)->standard = NULL;
+		if ((*at)->current == pool)
+			(*at)->current = NULL;
+		(void)soma__pool_end(pool);
+	}
+	forget_if_empty(at);
+	pthread_mutex_unlock(&mutex);
+}
+
+/* ---- the current one ----------------------------------------------------------------------- */
+
+enum soma_status
+soma_pool_current(int ordinal, struct soma_pool **pool)
+{
+	enum soma_status status = check_ordinal(ordinal);
+	struct soma_pool *found = NULL;
+	struct device *device;
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	pthread_mutex_lock(&mutex);
+	device = *find(ordinal);
+	if (device != NULL)
+		found = device->current != NULL ? device->current : device->standard;
+	pthread_mutex_unlock(&mutex);
+	if (found == NULL)
+		return soma__fail(NOT_FOUND, "device %" PRId64 " has neither a current nor a default pool",
+				  (uint64_t)ordinal);
+	*pool = found;
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma_pool_set_current(int ordinal, struct soma_pool *pool)
+{
+	enum soma_status status = check_ordinal(ordinal);
+	struct device *device;
+
+	if (status == SOMA_STATUS_OK && pool != NULL && pool->device != ordinal)
+		status = soma__fail(INVALID_VALUE, "a pool of device %" PRId64 " for device %" PRId64,
+				    (uint64_t)pool->device, (uint64_t)ordinal);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	pthread_mutex_lock(&mutex);
+	device = pool != NULL ? find_or_make(ordinal) : *find(ordinal);
+	if (device != NULL)
+		device->current = pool;
+	else if (pool != NULL)
+		status = SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	forget_if_empty(find(ordinal));
+	pthread_mutex_unlock(&mutex);
+	return status;
+}
+
+enum soma_status
+soma__registry_leave(struct soma_pool *pool)
+{
+	struct device **at;
+	bool is_default;
+
+	pthread_mutex_lock(&mutex);
+	is_default = pool->is_default;
+	at = find(pool->device);
+	if (!is_default && *at != NULL && (*at)->current == pool) {
+		(*at)->current = NULL;
+		forget_if_empty(at);
+	}
+	pthread_mutex_unlock(&mutex);
+	if (is_default)
+		return soma__fail(INVALID_VALUE, "the default pool of device %" PRId64 " cannot be destroyed",
+				  (uint64_t)pool->device);
+	return SOMA_STATUS_OK;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Segments: blocks of the resource that the model cuts up.  They are allocated and freed on a stream of the pool's
+ * own, where nothing runs, so that they can be used on any stream at once, and go when the model says that nothing
+ * uses them.
+ */
+#ifndef SOMA_LIB_POOL_SEGMENTS_H
+#define SOMA_LIB_POOL_SEGMENTS_H
+
+#include "lib/pool/pool.h"
+
+struct soma__pool_segment {
+	struct soma__pool_segment *next;
+	struct soma_block block;
+	uint64_t stream; /* whom it was made for */
+	bool used;       /* the model had it */
+};
+
+extern const struct soma_segment_source soma__pool_source; /* without its context */
+
+/* Without the mutex; may wait. */
+enum soma_status soma__segment_make(struct soma_pool *pool, uint64_t size, uint64_t stream,
+				    struct soma__pool_segment **segment);
+
+/* The mutex is held: it goes with the next flush. */
+void soma__segment_leave(struct soma_pool *pool, struct soma__pool_segment *segment);
+
+/* Without the mutex: gives back what has left.  May wait. */
+void soma__segments_flush(struct soma_pool *pool);
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of streams, marks, and what they tell the model.  The mutex is held; recording, queueing and asking events
+ * does not wait.
+ */
+#include "lib/pool/streams.h"
+
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/model/driven.h"
+
+/* Streams that a poll looks at. */
+#define POLL_MAX 16
+
+#define UNUSED UINT64_MAX
+
+/* ---- marks ------------------------------------------------------------------------- */
+
+static uint64_t
+submitted(const struct soma_pool *pool, const struct soma__pool_stream *stream, uint64_t *executed)
+{
+	struct soma_model_position position = { 0 };
+
+	(void)soma_model_position(pool->model, stream->model, &position);
+	*executed = position.executed;
+	return position.submitted;
+}
+
+void
+soma__pool_mark_put(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t seq,
+		    struct soma__event *event)
+{
+	struct soma__pool_mark *latest = &stream->marks[stream->count > 0 ? stream->count - 1 : 0];
+
+	if (event == NULL)
+		return;
+	if (stream->count == SOMA__POOL_MARKS || (stream->count > 0 && latest->seq == seq))
+		soma__order_drop(pool->resource, latest->event);
+	else
+		latest = &stream->marks[stream->count++];
+	*latest = (struct soma__pool_mark){ .seq = seq, .event = event };
+}
+
+enum soma_status
+soma__pool_mark_now(struct soma_pool *pool, struct soma__pool_stream *stream)
+{
+	struct soma__event *event;
+	uint64_t executed, seq = submitted(pool, stream, &executed);
+	enum soma_status status = soma__order_mark(pool->resource, stream->id, &event);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (event == NULL) /* all is done; without memory the next one finds that out */
+		status = soma_model_advance(pool->model, stream->model, seq);
+	else
+		soma__pool_mark_put(pool, stream, seq, event);
+	if (status == SOMA_STATUS_OK)
+		stream->dirty = false;
+	return status;
+}
+
+/* The first mark that covers the position; NULL: none. */
+static struct soma__pool_mark *
+find_mark(struct soma__pool_stream *stream, uint64_t seq)
+{
+	for (uint32_t i = 0; i < stream->count; i++)
+		if (stream->marks[i].seq >= seq)
+			return &stream->marks[i];
+	return NULL;
+}
+
+enum soma_status
+soma__pool_stream_wait(struct soma_pool *pool, const struct soma__pool_stream *stream,
+		       struct soma__pool_stream *from, uint64_t seq)
+{
+	struct soma__pool_mark *mark = find_mark(from, seq);
+	uint64_t executed;
+	enum soma_status status;
+
+	if (stream == from)
+		return SOMA_STATUS_OK;
+	(void)submitted(pool, from, &executed);
+	if (mark == NULL && executed < seq) {
+		status = soma__pool_mark_now(pool, from);
+		if (status != SOMA_STATUS_OK)
+			return status;
+		mark = find_mark(from, seq);
+	}
+	return mark != NULL ? soma__order_wait(pool->resource, stream->id, mark->event) : SOMA_STATUS_OK;
+}
+
+/* ---- progress ------------------------------------------------------------------------ */
+
+static void
+drop_marks(struct soma_pool *pool, struct soma__pool_stream *stream, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		soma__order_drop(pool->resource, stream->marks[i].event);
+	stream->count -= count;
+	memmove(&stream->marks[0], &stream->marks[count], stream->count * sizeof stream->marks[0]);
+}
+
+/* The stream is destroyed and all its work done. */
+static void
+forget(struct soma_pool *pool, struct soma__pool_stream *stream)
+{
+	uint64_t executed, seq = submitted(pool, stream, &executed);
+
+	if (stream->id == 0 || soma_model_advance(pool->model, stream->model, seq) != SOMA_STATUS_OK ||
+	    soma_model_stream_destroy(pool->model, stream->model) != SOMA_STATUS_OK)
+		return;
+	drop_marks(pool, stream, stream->count);
+	stream->id = UNUSED;
+}
+
+bool
+soma__pool_stream_poll(struct soma_pool *pool, struct soma__pool_stream *stream)
+{
+	uint64_t before, after;
+	uint32_t done = 0;
+	bool open = soma__order_is_open(stream->place, stream->id);
+
+	(void)submitted(pool, stream, &before);
+	if ((stream->dirty || !open) && (!pool->may_capture || !open ||
+					 !soma__order_is_capturing(pool->resource, stream->place)))
+		(void)soma__pool_mark_now(pool, stream);
+	while (done < stream->count && soma__order_is_done(pool->resource, stream->marks[done].event))
+		done++;
+	if (done > 0) {
+		if (soma_model_advance(pool->model, stream->model, stream->marks[done - 1].seq) != SOMA_STATUS_OK)
+			stream->dirty = true;
+		drop_marks(pool, stream, done);
+	}
+	(void)submitted(pool, stream, &after);
+	if (!open && stream->count == 0 && !stream->dirty)
+		forget(pool, stream);
+	return after > before;
+}
+
+bool
+soma__pool_poll(struct soma_pool *pool)
+{
+	uint32_t looks = pool->slots < POLL_MAX ? pool->slots : POLL_MAX;
+	bool news = false;
+
+	for (uint32_t i = 0; i < looks; i++) {
+		struct soma__pool_stream *stream = pool->streams[pool->cursor++ % pool->slots];
+		if (stream != NULL && stream->id != UNUSED && soma__pool_stream_poll(pool, stream))
+			news = true;
+	}
+	return news;
+}
+
+/* ---- the table ------------------------------------------------------------------------- */
+
+static bool
+reserve_slots(struct soma_pool *pool, uint64_t slots)
+{
+	uint64_t wider = pool->slots > 0 ? pool->slots : 8;
+	struct soma__pool_stream **streams;
+
+	if (slots <= pool->slots)
+		return true;
+	while (wider < slots)
+		wider *= 2;
+	streams = soma__arena_calloc(pool->arena, wider * sizeof(void *), 0);
+	if (streams == NULL)
+		return false;
+	if (pool->slots > 0)
+		memcpy(streams, pool->streams, pool->slots * sizeof(void *));
+	soma__arena_free(pool->arena, pool->streams, pool->slots * sizeof(void *));
+	pool->streams = streams;
+	pool->slots = (uint32_t)wider;
+	return true;
+}
+
+struct soma__pool_stream *
+soma__pool_stream_find(struct soma_pool *pool, uint64_t id)
+{
+	uint64_t slot = id & SOMA__STREAM_SLOT_MASK;
+	struct soma__pool_stream *stream = slot < pool->slots ? pool->streams[slot] : NULL;
+
+	return stream != NULL && stream->id == id ? stream : NULL;
+}
+
+static enum soma_status
+make_stream(struct soma_pool *pool, struct soma__stream *place, uint64_t id, struct soma__pool_stream *stream)
+{
+	unsigned flags = soma__order_is_blocking(pool->resource, place) ? SOMA_STREAM_BLOCKING :
+									   SOMA_STREAM_NON_BLOCKING;
+	enum soma_status status = SOMA_STATUS_OK;
+
+	stream->model = 0;
+	if (id != 0)
+		status = soma_model_stream_create(pool->model, flags, &stream->model);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	stream->id = id;
+	stream->place = place;
+	stream->dirty = false;
+	return SOMA_STATUS_OK;
+}
+
+/* A stream that had the slot before is over: a resource gives a slot anew only then. */
+enum soma_status
+soma__pool_stream_enter(struct soma_pool *pool, uint64_t id, struct soma__pool_stream **out)
+{
+	uint64_t slot = id & SOMA__STREAM_SLOT_MASK;
+	struct soma__stream *place = soma__order_stream(pool->resource, id);
+	struct soma__pool_stream *stream;
+	enum soma_status status;
+
+	if (place == NULL)
+		return SOMA_STATUS_STREAM_MISUSE;
+	if (!reserve_slots(pool, slot + 1))
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	stream = pool->streams[slot];
+	if (stream == NULL) {
+		stream = soma__arena_calloc(pool->arena, sizeof *stream, 0);
+		if (stream == NULL)
+			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+		stream->id = UNUSED;
+		pool->streams[slot] = stream;
+	}
+	if (stream->id != UNUSED)
+		forget(pool, stream);
+	if (stream->id != UNUSED)
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	status = make_stream(pool, place, id, stream);
+	if (status == SOMA_STATUS_OK)
+		*out = stream;
+	return status;
+}
+
+enum soma_status
+soma__pool_stream_not_captured(struct soma_pool *pool, const struct soma__pool_stream *stream)
+{
+	if (stream == NULL || !pool->may_capture || !soma__order_is_capturing(pool->resource, stream->place))
+		return SOMA_STATUS_OK;
+	return soma__fail(STREAM_MISUSE,
+			  "stream %" PRIu64 " is being captured: its work runs when the graph does, "
+			  "and the pool cannot order that",
+			  stream->id);
+}
+
+/* ---- the driver ---------------------------------------------------------------------------- */
+
+static struct soma__pool_stream *
+find_by_model(struct soma_pool *pool, uint64_t model)
+{
+	for (uint32_t i = 0; i < pool->slots; i++) {
+		struct soma__pool_stream *stream = pool->streams[i];
+		if (stream != NULL && stream->id != UNUSED && stream->model == model)
+			return stream;
+	}
+	return NULL;
+}
+
+/* A stream of the model's that is none of the resource's is the host's own, where nothing is ever pending. */
+enum soma_status
+soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream, uint64_t wait_seq)
+{
+	struct soma_pool *pool = context;
+	struct soma__pool_stream *waiting = find_by_model(pool, stream);
+	struct soma__pool_stream *from = find_by_model(pool, wait_stream);
+
+	if (from == NULL || waiting == NULL)
+		return SOMA_STATUS_OK;
+	return soma__pool_stream_wait(pool, waiting, from, wait_seq);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void
+wait_for_end(struct soma_pool *pool, struct soma__pool_stream *stream)
+{
+	struct soma__event *event;
+	enum soma_status status = soma__order_mark(pool->resource, stream->id, &event);
+
+	if (status == SOMA_STATUS_OK) {
+		status = soma__order_wait(pool->resource, pool->segment_stream, event);
+		soma__order_drop(pool->resource, event);
+	}
+	if (status != SOMA_STATUS_OK)
+		(void)soma_resource_stream_synchronize(pool->resource, stream->id);
+}
+
+static bool
+is_unfinished(struct soma_pool *pool, struct soma__pool_stream *stream)
+{
+	uint64_t executed;
+
+	return stream != NULL && stream->id != UNUSED && submitted(pool, stream, &executed) > executed;
+}
+
+static uint32_t
+poll_all(struct soma_pool *pool, struct soma__pool_stream **unfinished)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < pool->slots; i++) {
+		struct soma__pool_stream *stream = pool->streams[i];
+		if (!is_unfinished(pool, stream))
+			continue;
+		(void)soma__pool_stream_poll(pool, stream);
+		if (!is_unfinished(pool, stream))
+			continue;
+		*unfinished = stream;
+		count++;
+	}
+	return count;
+}
+
+/* With one stream at work its order is the one; of several, the segment stream waits for all. */
+static void
+choose_order(struct soma_pool *pool)
+{
+	struct soma__pool_stream *unfinished = NULL;
+	uint32_t count = poll_all(pool, &unfinished);
+
+	pool->leave = count == 0 ? SOMA__LEAVE_NOW : SOMA__LEAVE_ON;
+	if (count == 1 && soma__order_is_open(unfinished->place, unfinished->id)) {
+		pool->leave_stream = unfinished->id;
+		return;
+	}
+	pool->leave_stream = pool->segment_stream;
+	for (uint32_t i = 0; i < pool->slots && count > 0; i++)
+		if (is_unfinished(pool, pool->streams[i]))
+			wait_for_end(pool, pool->streams[i]);
+}
+
+void
+soma__pool_streams_end(struct soma_pool *pool)
+{
+	if (pool->placed)
+		choose_order(pool);
+	for (uint32_t i = 0; i < pool->slots; i++) {
+		struct soma__pool_stream *stream = pool->streams[i];
+		if (stream != NULL && stream->id != UNUSED)
+			drop_marks(pool, stream, stream->count);
+	}
+}
