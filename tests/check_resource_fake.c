@@ -71,6 +71,8 @@ fake_alloc(struct soma_backend *fake, uint64_t size, uint64_t alignment, struct 
 	(void)alignment;
 	if (status != SOMA_STATUS_OK)
 		return status;
+	if (stream != NULL && fake->captures[stream->index] && !(fake->capabilities & SOMA_BACKEND_CAPTURE))
+		return SOMA_STATUS_STREAM_MISUSE;
 	pthread_mutex_lock(&fake->mutex);
 	if (fake->limit != 0 && fake->live_bytes + fake->kept_bytes + size > fake->limit) {
 		pthread_mutex_unlock(&fake->mutex);
@@ -218,6 +220,17 @@ fake_stream_destroy(struct soma_backend *fake, struct soma_backend_stream *strea
 	pthread_mutex_unlock(&fake->mutex);
 }
 
+/* There is no legacy order here. */
+static enum soma_status
+fake_stream_info(struct soma_backend *fake, struct soma_backend_stream *stream,
+		 struct soma_backend_stream_info *info)
+{
+	info->native = 1000 + (uint64_t)stream->index;
+	info->flags = SOMA_BACKEND_STREAM_NON_BLOCKING;
+	info->capture = fake->captures[stream->index] ? SOMA_BACKEND_CAPTURE_ACTIVE : SOMA_BACKEND_CAPTURE_NONE;
+	return SOMA_STATUS_OK;
+}
+
 static enum soma_status
 fake_stream_synchronize(struct soma_backend *fake, struct soma_backend_stream *stream)
 {
@@ -360,6 +373,32 @@ fake_pool_trim(struct soma_backend *fake, uint64_t keep)
 }
 
 static enum soma_status
+fake_export_pool(struct soma_backend *fake, enum soma_backend_handle_kind kind, int *descriptor)
+{
+	enum soma_status status = enter(fake, FAKE_EXPORT_POOL);
+
+	(void)kind;
+	if (status == SOMA_STATUS_OK)
+		*descriptor = 77;
+	return status;
+}
+
+static enum soma_status
+fake_peer_can_access(struct soma_backend *fake, int device, bool *can)
+{
+	*can = device == fake->peer;
+	return SOMA_STATUS_OK;
+}
+
+static enum soma_status
+fake_peer_set_access(struct soma_backend *fake, int device, enum soma_backend_access access)
+{
+	ck_assert_int_eq(device, fake->peer);
+	fake->peer_access = access;
+	return SOMA_STATUS_OK;
+}
+
+static enum soma_status
 fake_guard_settle(struct soma_backend *fake)
 {
 	return enter(fake, FAKE_GUARD_SETTLE);
@@ -408,6 +447,7 @@ static const struct soma_backend_ops ops = {
 	.stream_default = fake_stream_default,
 	.stream_wrap = fake_stream_wrap,
 	.stream_destroy = fake_stream_destroy,
+	.stream_info = fake_stream_info,
 	.stream_synchronize = fake_stream_synchronize,
 	.synchronize = fake_synchronize,
 	.event_create = fake_event_create,
@@ -420,6 +460,9 @@ static const struct soma_backend_ops ops = {
 	.block_name = fake_block_name,
 	.block_stale = fake_block_stale,
 	.pool_trim = fake_pool_trim,
+	.export_pool = fake_export_pool,
+	.peer_can_access = fake_peer_can_access,
+	.peer_set_access = fake_peer_set_access,
 	.guard_settle = fake_guard_settle,
 	.guard_drain = fake_guard_drain,
 	.guard_stats = fake_guard_stats,

@@ -34,6 +34,7 @@ enum fake_op {
 	FAKE_GUARD_SETTLE,
 	FAKE_GUARD_DRAIN,
 	FAKE_SYNCHRONIZE,
+	FAKE_EXPORT_POOL,
 	FAKE_OPS,
 };
 
@@ -95,6 +96,9 @@ struct soma_backend {
 	bool closed;
 	uint64_t stale_ptr, stale_generation; /* of the last block_stale */
 	enum soma_backend_access stale_access;
+	bool captures[FAKE_STREAMS]; /* the stream is being captured */
+	int peer;                    /* the device that can reach it; 0: none */
+	enum soma_backend_access peer_access;
 	bool bad_free; /* something was freed that was not live, or with another size */
 };
 

@@ -8,6 +8,8 @@
 
 #include <soma/pool.h>
 
+#include "lib/model/driven.h"
+#include "lib/pool/pool.h"
 #include "lib/resource/open.h"
 #include "lib/resource/terminal.h"
 #include "tests/unit.h"

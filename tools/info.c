@@ -285,7 +285,7 @@ command_info(const struct command *command, int argc, char **argv)
 	if (first < argc)
 		return usage_error(command, "expected no argument, got '%s'", argv[first]);
 	if (values.options)
-		return conf_print_table(NULL, values.json) ? EXIT_FINE : EXIT_INPUT;
+		return conf_print_table(values.backend_path, values.json) ? EXIT_FINE : EXIT_INPUT;
 	if (gather(&info) != SOMA_STATUS_OK) {
 		fprintf(stderr, "soma info: %s\n", soma_error_last()->text);
 		return EXIT_INPUT;

@@ -131,6 +131,16 @@ give_up(struct soma_pool *pool, struct soma_allocation *handle)
 	soma__pool_unlock(pool);
 }
 
+/* What the model is certain to refuse the resource need not be troubled with. */
+static enum soma_status
+refuse_large(const struct soma_pool *pool, uint64_t size)
+{
+	soma__fail(OUT_OF_DEVICE_MEMORY, "%" PRIu64 " bytes do not fit into a pool of at most %" PRIu64, size,
+		   pool->max_size);
+	soma__error_sizes(size, 0, 0, pool->max_size);
+	return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
+}
+
 /* On a stream that is captured the backend refuses, if it does not make a graph's blocks. */
 static enum soma_status
 allocate_block(struct soma_pool *pool, uint64_t size, uint64_t stream, struct soma_allocation **out)
@@ -139,7 +149,11 @@ allocate_block(struct soma_pool *pool, uint64_t size, uint64_t stream, struct so
 	struct soma_block block = { .size = sizeof block };
 	struct soma_allocation *handle = NULL;
 	bool graph = false;
-	enum soma_status status = begin_block(pool, stream, &graph, &handle);
+	enum soma_status status;
+
+	if (pool->max_size != 0 && size > pool->max_size)
+		return refuse_large(pool, size);
+	status = begin_block(pool, stream, &graph, &handle);
 
 	if (status != SOMA_STATUS_OK)
 		return status;

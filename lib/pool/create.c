@@ -165,6 +165,7 @@ init_pool(struct soma_pool *pool, const struct checked *checked, struct soma_res
 	pool->device = checked->config.device;
 	pool->tag = checked->config.tag;
 	pool->threshold = checked->config.release_threshold;
+	pool->max_size = checked->config.max_size;
 	pool->placement = checked->placement;
 	pool->placed = checked->placement == SOMA_PLACEMENT_POOL;
 	pool->per_stream = checked->policy.per_stream;
@@ -225,7 +226,6 @@ soma__pool_finish(struct soma_pool *pool)
 
 	give_back(pool);
 	pthread_mutex_lock(&pool->mutex);
-	pool->model = NULL;
 	pool->gone = true;
 	for (; pool->owed != NULL; pool->owed = pool->owed->next) {
 		pool->owed->owed = false;

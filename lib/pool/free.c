@@ -27,12 +27,6 @@ refuse_state(const struct soma_allocation *handle)
 	return soma__fail(USE_AFTER_FREE, "the block at 0x%" PRIx64 " was freed before", handle->ptr);
 }
 
-static bool
-is_over(const struct soma_pool *pool)
-{
-	return pool->destroyed && pool->live == 0;
-}
-
 /* ---- the model's part, with the mutex held ------------------------------------------------- */
 
 /* In no order: on the stream that is the host's own, and then it has executed. */
@@ -191,7 +185,7 @@ free_locked(struct soma_pool *pool, struct soma_allocation *handle, const struct
 		status = free_block(pool, handle, how);
 	else
 		status = free_placed(pool, handle, how);
-	over = is_over(pool) && status == SOMA_STATUS_OK;
+	over = soma__pool_is_over(pool) && status == SOMA_STATUS_OK;
 	soma__pool_unlock(pool);
 	if (__builtin_expect(over, 0))
 		soma__pool_finish(pool);

@@ -47,9 +47,12 @@ soma__handle_return(struct soma_pool *pool, struct soma_allocation *handle)
 {
 	uintptr_t head = atomic_load_explicit(&pool->returned, memory_order_relaxed);
 
+	atomic_store_explicit(&handle->state, SOMA__HANDLE_UNUSED, memory_order_relaxed);
 	do {
-		if (head & SOMA__HANDLES_CLOSED)
+		if (head & SOMA__HANDLES_CLOSED) {
+			atomic_store_explicit(&handle->state, SOMA__HANDLE_FREED, memory_order_relaxed);
 			return false;
+		}
 		handle->next = (struct soma_allocation *)head;
 	} while (!atomic_compare_exchange_weak_explicit(&pool->returned, &head, (uintptr_t)handle,
 							memory_order_release, memory_order_relaxed));

@@ -197,7 +197,7 @@ soma_pool_is_ready(struct soma_allocation *allocation)
 	bool ready;
 
 	soma__pool_lock(pool);
-	ready = pool->model == NULL || allocation->graph || is_ready_in_model(pool, allocation);
+	ready = soma__pool_is_over(pool) || allocation->graph || is_ready_in_model(pool, allocation);
 	if (!ready && pool->resource != NULL) {
 		ask(pool, allocation);
 		ready = is_ready_in_model(pool, allocation);

@@ -71,7 +71,7 @@ enum soma__leave_order {
 
 struct soma_pool {
 	pthread_mutex_t mutex;
-	struct soma_model *model; /* NULL: everything went back */
+	struct soma_model *model;
 	struct soma_resource *resource; /* never changes; NULL: alone */
 	struct soma__arena *arena;
 	bool placed;   /* never changes: blocks are where the model puts them */
@@ -84,6 +84,7 @@ struct soma_pool {
 	int device;
 	uint32_t tag;
 	uint64_t threshold; /* the model's */
+	uint64_t max_size;  /* never changes; 0: unlimited */
 
 	/* handles.c */
 	struct soma_allocation *spare;
@@ -137,6 +138,13 @@ enum soma_status soma__pool_reserve(struct soma_pool *pool, const struct soma_po
 
 /* free.c: tells the model what it could not be told for want of memory. */
 void soma__pool_settle(struct soma_pool *pool);
+
+/* Nothing but handles is left, or will be in a moment; the mutex is held. */
+static inline bool
+soma__pool_is_over(const struct soma_pool *pool)
+{
+	return pool->destroyed && pool->live == 0;
+}
 
 static inline void
 soma__pool_lock(struct soma_pool *pool)

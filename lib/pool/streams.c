@@ -47,8 +47,12 @@ soma__pool_mark_now(struct soma_pool *pool, struct soma__pool_stream *stream)
 {
 	struct soma__event *event;
 	uint64_t executed, seq = submitted(pool, stream, &executed);
-	enum soma_status status = soma__order_mark(pool->resource, stream->id, &event);
+	enum soma_status status = SOMA_STATUS_OK;
 
+	if (soma__order_is_open(stream->place, stream->id))
+		status = soma__pool_stream_not_captured(pool, stream);
+	if (status == SOMA_STATUS_OK)
+		status = soma__order_mark(pool->resource, stream->id, &event);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	if (event == NULL) /* all is done; without memory the next one finds that out */
@@ -114,28 +118,45 @@ forget(struct soma_pool *pool, struct soma__pool_stream *stream)
 	stream->id = UNUSED;
 }
 
+/* How far the marks say that the stream is. */
+static void
+follow_marks(struct soma_pool *pool, struct soma__pool_stream *stream)
+{
+	uint32_t done = 0;
+
+	while (done < stream->count && soma__order_is_done(pool->resource, stream->marks[done].event))
+		done++;
+	if (done == 0)
+		return;
+	if (soma_model_advance(pool->model, stream->model, stream->marks[done - 1].seq) != SOMA_STATUS_OK)
+		stream->dirty = true;
+	drop_marks(pool, stream, done);
+}
+
+/* A mark that covers everything is not replaced: it is done sooner than a new one. */
+static bool
+needs_mark(const struct soma__pool_stream *stream, uint64_t seq, uint64_t executed, bool open)
+{
+	if (stream->count > 0 && stream->marks[stream->count - 1].seq >= seq)
+		return false;
+	return executed < seq && (stream->dirty || !open);
+}
+
 bool
 soma__pool_stream_poll(struct soma_pool *pool, struct soma__pool_stream *stream)
 {
-	uint64_t before, after;
-	uint32_t done = 0;
+	uint64_t before, executed, seq = submitted(pool, stream, &before);
 	bool open = soma__order_is_open(stream->place, stream->id);
 
-	(void)submitted(pool, stream, &before);
-	if ((stream->dirty || !open) && (!pool->may_capture || !open ||
-					 !soma__order_is_capturing(pool->resource, stream->place)))
-		(void)soma__pool_mark_now(pool, stream);
-	while (done < stream->count && soma__order_is_done(pool->resource, stream->marks[done].event))
-		done++;
-	if (done > 0) {
-		if (soma_model_advance(pool->model, stream->model, stream->marks[done - 1].seq) != SOMA_STATUS_OK)
-			stream->dirty = true;
-		drop_marks(pool, stream, done);
+	follow_marks(pool, stream);
+	(void)submitted(pool, stream, &executed);
+	if (needs_mark(stream, seq, executed, open) && soma__pool_mark_now(pool, stream) == SOMA_STATUS_OK) {
+		follow_marks(pool, stream);
+		(void)submitted(pool, stream, &executed);
 	}
-	(void)submitted(pool, stream, &after);
-	if (!open && stream->count == 0 && !stream->dirty)
+	if (!open && executed == seq)
 		forget(pool, stream);
-	return after > before;
+	return executed > before;
 }
 
 bool

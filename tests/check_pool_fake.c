@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a pool asks of its backend, over one that does what it is told: which calls it makes and which it does not, in
+ * what order, and what is left when they fail.
+ */
+#include <string.h>
+
+#include "tests/check_resource_fake.h"
+#include "tests/pool_fixture.h"
+
+#define ORDERED (FAKE_ORDERED)
+#define SYNCHRONOUS (SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_STREAMS)
+
+static struct soma_backend *fake;
+static struct soma_resource *resource;
+static struct soma_pool *p;
+static uint64_t a, b;
+
+static void
+open_fake(uint64_t capabilities, struct soma_pool_config config)
+{
+	fake = fake_create(capabilities, &resource);
+	p = pool_over(resource, config);
+	a = new_stream(resource);
+	b = new_stream(resource);
+}
+
+static void
+close_fake(void)
+{
+	ck_ok(soma_pool_destroy(p));
+	fake_run_all(fake);
+	ck_ok(soma_resource_reap_pending(resource));
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+	ck_assert_int_eq(fake->live_count, 0);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+
+#define KEEP .release_threshold = UINT64_MAX
+#define POOL ((struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL, KEEP })
+#define BACKEND ((struct soma_pool_config){ .placement = SOMA_PLACEMENT_BACKEND, KEEP })
+
+static bool
+same(struct soma_pool_stats x, struct soma_pool_stats y)
+{
+	return memcmp(&x, &y, sizeof x) == 0;
+}
+
+/* ---- placements ------------------------------------------------------------------------- */
+
+static enum soma_placement
+chosen(uint64_t capabilities, const char *policy)
+{
+	enum soma_placement placement;
+
+	open_fake(capabilities, (struct soma_pool_config){ .policy = soma_policy_preset(policy) });
+	placement = soma_pool_placement(p);
+	close_fake();
+	return placement;
+}
+
+START_TEST(the_placement_follows_what_the_backend_is)
+{
+	ck_assert_int_eq(chosen(SYNCHRONOUS, "cuda"), SOMA_PLACEMENT_POOL);
+	ck_assert_int_eq(chosen(SYNCHRONOUS, "strict"), SOMA_PLACEMENT_BACKEND);
+	ck_assert_int_eq(chosen(ORDERED, "cuda"), SOMA_PLACEMENT_POOL);
+	ck_assert_int_eq(chosen(ORDERED | SOMA_BACKEND_POOL, "cuda"), SOMA_PLACEMENT_BACKEND);
+	ck_assert_int_eq(chosen(ORDERED | SOMA_BACKEND_POOL | SOMA_BACKEND_HOST_ACCESSIBLE, "cuda"),
+			 SOMA_PLACEMENT_POOL);
+	ck_assert_int_eq(chosen(SYNCHRONOUS | SOMA_BACKEND_GUARD, "cuda"), SOMA_PLACEMENT_BACKEND);
+}
+END_TEST
+
+START_TEST(the_pools_placement_over_a_guard_is_refused_with_the_reason)
+{
+	struct soma_pool_config config = POOL;
+	struct soma_pool *pool;
+
+	open_fake(ORDERED | SOMA_BACKEND_GUARD, BACKEND);
+	config.size = sizeof config;
+	ck_is(soma_pool_create(&config, resource, &pool), NOT_SUPPORTED);
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "guard"));
+	close_fake();
+}
+END_TEST
+
+START_TEST(the_pools_placement_needs_segments)
+{
+	struct soma_pool_config config = POOL;
+	struct soma_pool *pool;
+
+	open_fake(ORDERED, BACKEND);
+	config.size = sizeof config;
+	config.policy = soma_policy_preset("strict");
+	ck_is(soma_pool_create(&config, resource, &pool), NOT_SUPPORTED);
+	close_fake();
+}
+END_TEST
+
+/* ---- what is asked of the backend ------------------------------------------------------------ */
+
+START_TEST(a_pair_of_a_placed_pool_is_no_call_of_the_backend)
+{
+	open_fake(ORDERED, POOL);
+	drop(alloc(p, MIB, a), a);
+	uint64_t calls = fake->calls;
+	for (unsigned i = 0; i < 1000; i++)
+		drop(alloc(p, MIB + i, a), a);
+	ck_assert_uint_eq(fake->calls, calls);
+	close_fake();
+}
+END_TEST
+
+/* As many as there are marks, whatever is recorded. */
+START_TEST(events_are_few)
+{
+	open_fake(SYNCHRONOUS, POOL);
+	for (unsigned i = 0; i < 1000; i++) {
+		drop(alloc(p, 1000, a), a);
+		order_after(p, b, a);
+		drop(alloc(p, 1000, b), b);
+		order_after(p, a, b);
+	}
+	ck_assert_int_le(fake->events, 20);
+	close_fake();
+}
+END_TEST
+
+START_TEST(nothing_waits_for_the_device_but_what_synchronises)
+{
+	open_fake(SYNCHRONOUS, ((struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL,
+							   .max_size = 2 * SEGMENT,
+							   .release_threshold = 2 * SEGMENT }));
+	struct soma_allocation *x = alloc(p, SEGMENT, a), *y = alloc(p, SEGMENT, a);
+	fake_work(fake_stream(resource, a), 1);
+	ck_assert(!soma_pool_is_ready(x));
+	drop(x, a);
+	drop(y, a);
+	drop(alloc(p, SEGMENT, b), b);
+	ck_ok(soma_pool_trim(p, 0));
+	ck_ok(soma_pool_destroy(p));
+	ck_assert_uint_eq(fake_count(fake, FAKE_STREAM_SYNCHRONIZE), 0);
+	ck_assert_uint_eq(fake_count(fake, FAKE_EVENT_SYNCHRONIZE), 0);
+	p = NULL;
+	close_fake();
+}
+END_TEST
+
+START_TEST(a_growing_pool_learns_of_executed_frees_before_it_asks_for_more)
+{
+	open_fake(SYNCHRONOUS, POOL);
+	uint64_t first = drop(alloc(p, SEGMENT, a), a);
+	fake_work(fake_stream(resource, a), 1);
+	uint64_t second = drop(alloc(p, SEGMENT, b), b);
+	ck_assert_uint_ne(first, second);
+	fake_run(fake, resource, a);
+	struct soma_allocation *x = alloc(p, 2 * SEGMENT, b), *y = alloc(p, SEGMENT, b), *z = alloc(p, SEGMENT, b);
+	ck_assert_uint_eq(soma_allocation_ptr(y), second);
+	ck_assert_uint_eq(soma_allocation_ptr(z), first);
+	ck_assert_uint_eq(fake_count(fake, FAKE_ALLOC), 3);
+	drop(x, b), drop(y, b), drop(z, b);
+	close_fake();
+}
+END_TEST
+
+START_TEST(the_wait_of_a_reuse_is_queued_before_the_block_is_handed_out)
+{
+	open_fake(SYNCHRONOUS, ((struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL, .max_size = SEGMENT }));
+	struct soma_backend_stream *on_a = fake_stream(resource, a), *on_b = fake_stream(resource, b);
+	struct soma_allocation *x = alloc(p, SEGMENT, a);
+	fake_work(on_a, 5);
+	drop(x, a);
+	ck_assert(!fake_ordered(on_b, on_a, 5));
+	x = alloc(p, SEGMENT, b);
+	ck_assert(fake_ordered(on_b, on_a, 5));
+	drop(x, b);
+	close_fake();
+}
+END_TEST
+
+/* What is queued after the event is not waited for: the event is the one that was recorded. */
+START_TEST(a_wait_is_for_the_event_that_was_recorded)
+{
+	open_fake(SYNCHRONOUS, POOL);
+	struct soma_backend_stream *on_a = fake_stream(resource, a), *on_b = fake_stream(resource, b);
+	fake_work(on_a, 3);
+	uint64_t seq = record(p, a);
+	fake_work(on_a, 4);
+	ck_ok(soma_pool_wait_event(p, b, a, seq));
+	ck_assert(fake_ordered(on_b, on_a, 3));
+	ck_assert(!fake_ordered(on_b, on_a, 4));
+	/* The same position again, and more work before it. */
+	ck_assert_uint_eq(record(p, a), seq);
+	ck_ok(soma_pool_wait_event(p, b, a, seq));
+	ck_assert(fake_ordered(on_b, on_a, 7));
+	close_fake();
+}
+END_TEST
+
+/* The model knows the position to be done; the work of the later event is not. */
+START_TEST(an_event_of_a_position_that_was_passed_before_is_waited_for_all_the_same)
+{
+	open_fake(SYNCHRONOUS, POOL);
+	struct soma_backend_stream *on_a = fake_stream(resource, a), *on_b = fake_stream(resource, b);
+	struct soma_allocation *x = alloc(p, 1000, a);
+	(void)record(p, a);
+	fake_run(fake, resource, a);
+	ck_assert(soma_pool_is_ready(x));
+	fake_work(on_a, 3);
+	ck_ok(soma_pool_wait_event(p, b, a, record(p, a)));
+	ck_assert(fake_ordered(on_b, on_a, on_a->queued));
+	drop(x, a);
+	close_fake();
+}
+END_TEST
+
+START_TEST(a_block_of_the_resource_is_freed_on_the_stream_that_the_free_names)
+{
+	open_fake(ORDERED, BACKEND);
+	struct soma_allocation *x = alloc(p, 1000, a);
+	uint64_t ptr = soma_allocation_device_ptr(x);
+	order_after(p, b, a);
+	drop(x, b);
+	ck_assert_int_eq(fake_block(fake, ptr)->free_stream, fake_stream(resource, b)->index);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 1000);
+	fake_run(fake, resource, b);
+	ck_ok(soma_resource_reap_pending(resource));
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+	close_fake();
+}
+END_TEST
+
+START_TEST(a_segment_goes_back_only_when_its_work_is_done_and_then_at_once)
+{
+	open_fake(ORDERED, POOL);
+	struct soma_allocation *x = alloc(p, SEGMENT, a);
+	uint64_t ptr = soma_allocation_device_ptr(x);
+	fake_work(fake_stream(resource, a), 1);
+	drop(x, a);
+	ck_ok(soma_pool_trim(p, 0));
+	ck_assert(fake_block(fake, ptr)->live);
+	fake_run(fake, resource, a);
+	ck_ok(soma_pool_trim(p, 0));
+	ck_assert(!fake_block(fake, ptr)->live);
+	ck_assert_int_eq(fake_block(fake, ptr)->free_stream, -1);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+	close_fake();
+}
+END_TEST
+
+/* In a pool for each stream a free is complete on its own stream before it has executed. */
+START_TEST(an_unexecuted_segment_of_a_stream_goes_back_in_that_streams_order)
+{
+	struct soma_pool_config config = POOL;
+
+	config.policy = soma_policy_preset("pytorch");
+	open_fake(ORDERED, config);
+	struct soma_allocation *x = alloc(p, SEGMENT, a);
+	uint64_t ptr = soma_allocation_device_ptr(x);
+	drop(x, a);
+	ck_ok(soma_pool_trim(p, 0));
+	ck_assert_uint_eq(stats_of(p).reserved, 0);
+	ck_assert_int_eq(fake_block(fake, ptr)->free_stream, fake_stream(resource, a)->index);
+	close_fake();
+}
+END_TEST
+
+START_TEST(the_last_block_of_a_destroyed_pool_takes_the_segments_with_it_after_all_streams)
+{
+	open_fake(ORDERED, POOL);
+	struct soma_backend_stream *on_a = fake_stream(resource, a), *on_b = fake_stream(resource, b);
+	struct soma_allocation *x = alloc(p, 1000, a), *y = alloc(p, 1000, b);
+	uint64_t segment = soma_allocation_device_ptr(x);
+	fake_work(on_a, 7);
+	fake_work(on_b, 9);
+	uint64_t queued_a = on_a->queued, queued_b = on_b->queued;
+	ck_ok(soma_pool_destroy(p));
+	drop(x, a);
+	ck_assert(fake_block(fake, segment)->live);
+	drop(y, b);
+	struct fake_block *block = fake_block(fake, segment);
+	ck_assert(!block->live);
+	ck_assert_uint_ge(block->free_clock[on_a->index], queued_a);
+	ck_assert_uint_ge(block->free_clock[on_b->index], queued_b);
+	p = NULL;
+	close_fake();
+}
+END_TEST
+
+START_TEST(a_destroyed_stream_is_refused_and_what_it_had_becomes_free)
+{
+	open_fake(SYNCHRONOUS, POOL);
+	struct soma_allocation *x = alloc(p, SEGMENT, a), *kept = alloc(p, SEGMENT, a);
+	uint64_t name = drop(x, a);
+	fake_work(fake_stream(resource, a), 1);
+	struct soma_backend_stream *on_a = fake_stream(resource, a);
+	ck_ok(soma_resource_stream_destroy(resource, a));
+	ck_is(try_alloc(p, 1000, a), STREAM_MISUSE);
+	ck_is(soma_pool_free(kept, a), STREAM_MISUSE);
+	ck_assert(!soma_allocation_is_freed(kept));
+	x = alloc(p, SEGMENT, b);
+	ck_assert_uint_ne(soma_allocation_ptr(x), name);
+	on_a->run = on_a->queued;
+	struct soma_allocation *y = alloc(p, SEGMENT, b);
+	ck_assert_uint_eq(soma_allocation_ptr(y), name);
+	ck_assert(soma_pool_is_ready(kept));
+	drop(x, b), drop(y, b), drop(kept, b);
+	/* Its slot serves another stream, which the pool does not take for the old one. */
+	uint64_t c = new_stream(resource);
+	ck_assert_uint_eq(c & 0xfffff, a & 0xfffff);
+	drop(alloc(p, 1000, c), c);
+	close_fake();
+}
+END_TEST
+
+/* ---- 24, 25 --------------------------------------------------------------------------------------- */
+
+START_TEST(behaviour_24_a_free_in_no_order_is_immediate_and_unsynchronised)
+{
+	for (int placed = 0; placed < 2; placed++) {
+		open_fake(ORDERED, placed ? POOL : BACKEND);
+		struct soma_allocation *x = alloc(p, SEGMENT, a);
+		uint64_t name = soma_allocation_ptr(x), device = soma_allocation_device_ptr(x);
+		fake_work(fake_stream(resource, a), 3); /* pending use: the caller's bug */
+		uint64_t synchronised = fake_count(fake, FAKE_STREAM_SYNCHRONIZE);
+		ck_ok(soma_pool_free_now(x));
+		ck_assert_uint_eq(fake_count(fake, FAKE_STREAM_SYNCHRONIZE), synchronised);
+		ck_assert_uint_eq(stats_of(p).pending_free_count, 0);
+		ck_assert_uint_eq(stats_of(p).free_block_count, 1);
+		if (!placed) {
+			ck_assert_int_eq(fake_block(fake, device)->free_stream, -1);
+			ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+		}
+		ck_is(soma_pool_free_now(x), USE_AFTER_FREE);
+		ck_ok(soma_allocation_release(x));
+		struct soma_allocation *y = alloc(p, SEGMENT, b);
+		ck_assert_uint_eq(soma_allocation_ptr(y), name);
+		drop(y, b);
+		close_fake();
+	}
+}
+END_TEST
+
+START_TEST(behaviour_25_a_captured_streams_block_is_the_graphs_and_outside_the_pool)
+{
+	open_fake(ORDERED | SOMA_BACKEND_CAPTURE, BACKEND);
+	struct soma_allocation *ordinary = alloc(p, 1000, a);
+	struct soma_pool_stats before = stats_of(p), after;
+	bool *captured = &fake->captures[fake_stream(resource, a)->index];
+	*captured = true;
+	struct soma_allocation *x = alloc(p, 5000, a);
+	after = stats_of(p);
+	ck_assert_uint_eq(after.graph_count, 1);
+	ck_assert_uint_eq(after.used, before.used);
+	ck_assert_uint_eq(after.reserved, before.reserved);
+	ck_assert_uint_eq(after.alloc_count, before.alloc_count);
+	/* Freeing a pool's block there is an error, and nothing changes. */
+	ck_is(soma_pool_free(ordinary, a), STREAM_MISUSE);
+	ck_assert(!soma_allocation_is_freed(ordinary));
+	uint64_t seq;
+	ck_is(soma_pool_record_event(p, a, &seq), STREAM_MISUSE);
+	drop(x, a);
+	ck_assert_uint_eq(stats_of(p).graph_count, 0);
+	*captured = false;
+	drop(ordinary, a);
+	close_fake();
+}
+END_TEST
+
+START_TEST(behaviour_25_without_graphs_of_the_backend_a_captured_stream_is_refused)
+{
+	open_fake(ORDERED | SOMA_BACKEND_CAPTURE, POOL);
+	struct soma_allocation *x = alloc(p, 1000, a);
+	struct soma_pool_stats before = stats_of(p);
+	fake->captures[fake_stream(resource, a)->index] = true;
+	ck_is(try_alloc(p, 1000, a), STREAM_MISUSE);
+	ck_is(soma_pool_free(x, a), STREAM_MISUSE);
+	ck_assert(same(stats_of(p), before));
+	drop(x, b);
+	fake->captures[fake_stream(resource, a)->index] = false;
+	close_fake();
+	open_fake(ORDERED, BACKEND);
+	before = stats_of(p);
+	fake->captures[fake_stream(resource, a)->index] = true;
+	ck_is(try_alloc(p, 1000, a), STREAM_MISUSE);
+	before.handle_count = stats_of(p).handle_count;
+	ck_assert(same(stats_of(p), before));
+	close_fake();
+}
+END_TEST
+
+/* ---- failures ------------------------------------------------------------------------------------------ */
+
+START_TEST(a_failed_allocation_of_the_backend_leaves_the_account_as_it_was)
+{
+	for (int placed = 0; placed < 2; placed++) {
+		open_fake(ORDERED, placed ? POOL : BACKEND);
+		struct soma_allocation *x = alloc(p, SEGMENT - 1000, a), *y = alloc(p, 1000, b);
+		struct soma_pool_stats before = stats_of(p);
+		uint64_t next = soma_allocation_ready_seq(y) + 1;
+		fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_DRIVER;
+		ck_is(try_alloc(p, SEGMENT, b), DRIVER);
+		fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
+		ck_is(try_alloc(p, SEGMENT, b), OUT_OF_DEVICE_MEMORY);
+		ck_assert_uint_eq(soma_error_last()->requested, SEGMENT);
+		fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_OK;
+		ck_assert(same(stats_of(p), before));
+		struct soma_allocation *z = alloc(p, SEGMENT, b);
+		ck_assert_uint_eq(soma_allocation_ready_seq(z), next);
+		drop(x, a), drop(y, b), drop(z, b);
+		close_fake();
+	}
+}
+END_TEST
+
+START_TEST(a_wait_that_cannot_be_queued_fails_the_allocation_and_changes_nothing)
+{
+	open_fake(SYNCHRONOUS, ((struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL, .max_size = SEGMENT }));
+	uint64_t name = drop(alloc(p, SEGMENT, a), a);
+	fake_work(fake_stream(resource, a), 1);
+	struct soma_pool_stats before = stats_of(p);
+	fake->fail_with[FAKE_EVENT_WAIT] = SOMA_STATUS_DRIVER;
+	ck_is(try_alloc(p, SEGMENT, b), DRIVER);
+	ck_is(soma_pool_wait_event(p, b, a, 1), DRIVER);
+	fake->fail_with[FAKE_EVENT_WAIT] = SOMA_STATUS_OK;
+	ck_assert(same(stats_of(p), before));
+	struct soma_allocation *x = alloc(p, SEGMENT, b);
+	ck_assert_uint_eq(soma_allocation_ptr(x), name);
+	ck_assert_uint_eq(soma_allocation_ready_seq(x), 1);
+	drop(x, b);
+	close_fake();
+}
+END_TEST
+
+START_TEST(a_free_that_the_backend_refuses_leaves_the_block_live)
+{
+	open_fake(ORDERED, BACKEND);
+	struct soma_allocation *x = alloc(p, 1000, a);
+	struct soma_pool_stats before = stats_of(p);
+	fake->fail_with[FAKE_FREE] = SOMA_STATUS_DRIVER;
+	ck_is(soma_pool_free(x, b), DRIVER);
+	ck_is(soma_allocation_release(x), DRIVER);
+	ck_assert(!soma_allocation_is_freed(x));
+	ck_assert(same(stats_of(p), before));
+	fake->fail_with[FAKE_FREE] = SOMA_STATUS_OK;
+	drop(x, a);
+	close_fake();
+}
+END_TEST
+
+START_TEST(a_segment_that_the_backend_does_not_take_back_goes_the_next_time)
+{
+	open_fake(ORDERED, POOL);
+	ck_ok(soma_pool_free_now(alloc(p, SEGMENT, a)));
+	fake->fail_with[FAKE_FREE] = SOMA_STATUS_DRIVER;
+	ck_ok(soma_pool_trim(p, 0));
+	ck_assert_uint_eq(stats_of(p).reserved, 0);
+	ck_assert_int_eq(fake->live_count, 1);
+	fake->fail_with[FAKE_FREE] = SOMA_STATUS_OK;
+	ck_ok(soma_pool_trim(p, 0));
+	ck_assert_int_eq(fake->live_count, 0);
+	close_fake();
+}
+END_TEST
+
+START_TEST(idle_segments_go_back_before_a_request_fails)
+{
+	open_fake(ORDERED, POOL);
+	fake->limit = 3 * SEGMENT;
+	struct soma_allocation *kept = alloc(p, SEGMENT, a);
+	ck_ok(soma_pool_free_now(alloc(p, 2 * SEGMENT, a)));
+	ck_assert_uint_eq(stats_of(p).reserved, 3 * SEGMENT);
+	drop(kept, a);
+	struct soma_allocation *x = alloc(p, SEGMENT + 512, b);
+	ck_assert_uint_eq(stats_of(p).reserved, 3 * SEGMENT);
+	/* Now there is something idle, and it is not what is needed. */
+	ck_is(try_alloc(p, 3 * SEGMENT, b), OUT_OF_DEVICE_MEMORY);
+	drop(x, b);
+	fake_run_all(fake);
+	x = alloc(p, 3 * SEGMENT, b);
+	drop(x, b);
+	close_fake();
+}
+END_TEST
+
+START_TEST(a_budget_that_is_short_says_so_through_the_pool)
+{
+	struct soma_resource *budget;
+
+	fake = fake_create(ORDERED, &resource);
+	ck_ok(soma_budget_create(resource, 2 * SEGMENT, &budget));
+	p = pool_over(budget, POOL);
+	a = new_stream(resource);
+	struct soma_allocation *x = alloc(p, SEGMENT, a);
+	ck_is(try_alloc(p, 2 * SEGMENT, a), OUT_OF_BUDGET);
+	ck_assert_uint_eq(soma_error_last()->limit, 2 * SEGMENT);
+	ck_assert_uint_eq(soma_error_last()->remaining, SEGMENT);
+	drop(alloc(p, SEGMENT, a), a);
+	drop(x, a);
+	ck_ok(soma_pool_destroy(p));
+	fake_run_all(fake);
+	ck_ok(soma_resource_reap_pending(resource));
+	ck_assert_uint_eq(soma_budget_reserved(budget), 0);
+	soma_resource_release(budget);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+/* ---- locks --------------------------------------------------------------------------------------------- */
+
+static unsigned waits_seen;
+
+/* The calls that may wait. */
+static void
+look_at_the_lock(struct soma_backend *backend, enum fake_op op, void *context)
+{
+	struct soma_pool *pool = *(struct soma_pool **)context;
+
+	(void)backend;
+	if (pool == NULL || (op != FAKE_ALLOC && op != FAKE_FREE && op != FAKE_STREAM_SYNCHRONIZE))
+		return;
+	waits_seen |= 1u << op;
+	ck_assert_int_eq(pthread_mutex_trylock(&pool->mutex), 0);
+	pthread_mutex_unlock(&pool->mutex);
+}
+
+START_TEST(no_lock_is_held_over_a_call_that_may_wait)
+{
+	for (int placed = 0; placed < 2; placed++) {
+		open_fake(ORDERED, placed ? POOL : BACKEND);
+		waits_seen = 0;
+		fake->context = &p;
+		fake->before = look_at_the_lock;
+		struct soma_allocation *x = alloc(p, SEGMENT, a), *y = alloc(p, SEGMENT, b);
+		drop(x, a), drop(y, b);
+		ck_ok(soma_pool_synchronize(p, a));
+		ck_ok(soma_pool_set_attribute(p, SOMA_POOL_RELEASE_THRESHOLD, 0));
+		ck_ok(soma_pool_synchronize(p, b));
+		ck_ok(soma_pool_trim(p, 0));
+		ck_assert_uint_eq(waits_seen,
+				  1u << FAKE_ALLOC | 1u << FAKE_FREE | 1u << FAKE_STREAM_SYNCHRONIZE);
+		fake->before = NULL;
+		close_fake();
+	}
+}
+END_TEST
+
+static struct soma_allocation *hostage;
+
+static bool
+free_something(void *context, uint64_t bytes_needed, unsigned attempt)
+{
+	(void)context, (void)bytes_needed, (void)attempt;
+	if (hostage == NULL)
+		return false;
+	/* This pool's: a small block, and the end of a large one. */
+	drop(alloc(p, 512, a), a);
+	ck_ok(soma_pool_free_now(hostage));
+	ck_ok(soma_allocation_release(hostage));
+	hostage = NULL;
+	ck_ok(soma_pool_trim(p, 0));
+	return true;
+}
+
+START_TEST(the_owners_callback_may_use_the_pool_that_is_short)
+{
+	open_fake(ORDERED, POOL);
+	fake->limit = 3 * SEGMENT;
+	soma_resource_set_pressure_callback(resource, free_something, NULL);
+	hostage = alloc(p, 2 * SEGMENT, a);
+	struct soma_allocation *x = alloc(p, 3 * SEGMENT, a);
+	ck_assert_ptr_null(hostage);
+	drop(x, a);
+	soma_resource_set_pressure_callback(resource, NULL, NULL);
+	close_fake();
+}
+END_TEST
+
+/* ---- other devices and processes --------------------------------------------------------------------------- */
+
+START_TEST(a_pool_of_the_backend_is_exported_and_no_other)
+{
+	int descriptor = 0;
+
+	open_fake(ORDERED | SOMA_BACKEND_EXPORTS, BACKEND);
+	ck_ok(soma_pool_export(p, SOMA_POOL_HANDLE_POSIX_FD, &descriptor));
+	ck_assert_int_eq(descriptor, 77);
+	ck_ok(soma_pool_export(p, SOMA_POOL_HANDLE_NONE, &descriptor));
+	ck_assert_int_eq(descriptor, -1);
+	ck_is(soma_pool_export(p, (enum soma_pool_handle)9, &descriptor), INVALID_VALUE);
+	close_fake();
+	open_fake(ORDERED | SOMA_BACKEND_EXPORTS, POOL);
+	ck_is(soma_pool_export(p, SOMA_POOL_HANDLE_POSIX_FD, &descriptor), NOT_SUPPORTED);
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "segments"));
+	close_fake();
+	open_fake(ORDERED, BACKEND);
+	ck_is(soma_pool_export(p, SOMA_POOL_HANDLE_POSIX_FD, &descriptor), NOT_SUPPORTED);
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "exports nothing"));
+	close_fake();
+}
+END_TEST
+
+START_TEST(another_device_gets_access_where_it_can_reach_the_memory)
+{
+	open_fake(ORDERED | SOMA_BACKEND_PEERS, POOL);
+	fake->peer = 2;
+	ck_ok(soma_pool_peer_access(p, 2, true));
+	ck_assert_int_eq(fake->peer_access, SOMA_BACKEND_ACCESS_READ_WRITE);
+	ck_ok(soma_pool_peer_access(p, 2, false));
+	ck_assert_int_eq(fake->peer_access, SOMA_BACKEND_ACCESS_NONE);
+	ck_is(soma_pool_peer_access(p, 1, true), NOT_SUPPORTED);
+	ck_is(soma_pool_peer_access(p, 0, true), INVALID_VALUE);
+	ck_is(soma_pool_peer_access(p, -1, true), INVALID_VALUE);
+	close_fake();
+	open_fake(ORDERED, POOL);
+	ck_is(soma_pool_peer_access(p, 2, true), NOT_SUPPORTED);
+	close_fake();
+}
+END_TEST
+
+START_TEST(the_drivers_handle_of_a_blocks_stream_is_told)
+{
+	uint64_t native;
+
+	open_fake(ORDERED, POOL);
+	struct soma_allocation *x = alloc(p, 1000, b);
+	ck_ok(soma_allocation_stream(x, &native));
+	ck_assert_uint_eq(native, 1000 + (uint64_t)fake_stream(resource, b)->index);
+	ck_assert_uint_eq(soma_allocation_stream_id(x), b);
+	drop(x, b);
+	close_fake();
+}
+END_TEST
+
+UNIT_MAIN("pool_fake", the_placement_follows_what_the_backend_is,
+	  the_pools_placement_over_a_guard_is_refused_with_the_reason, the_pools_placement_needs_segments,
+	  a_pair_of_a_placed_pool_is_no_call_of_the_backend, events_are_few,
+	  nothing_waits_for_the_device_but_what_synchronises,
+	  a_growing_pool_learns_of_executed_frees_before_it_asks_for_more,
+	  the_wait_of_a_reuse_is_queued_before_the_block_is_handed_out,
+	  a_wait_is_for_the_event_that_was_recorded,
+	  an_event_of_a_position_that_was_passed_before_is_waited_for_all_the_same,
+	  a_block_of_the_resource_is_freed_on_the_stream_that_the_free_names,
+	  a_segment_goes_back_only_when_its_work_is_done_and_then_at_once,
+	  an_unexecuted_segment_of_a_stream_goes_back_in_that_streams_order,
+	  the_last_block_of_a_destroyed_pool_takes_the_segments_with_it_after_all_streams,
+	  a_destroyed_stream_is_refused_and_what_it_had_becomes_free,
+	  behaviour_24_a_free_in_no_order_is_immediate_and_unsynchronised,
+	  behaviour_25_a_captured_streams_block_is_the_graphs_and_outside_the_pool,
+	  behaviour_25_without_graphs_of_the_backend_a_captured_stream_is_refused,
+	  a_failed_allocation_of_the_backend_leaves_the_account_as_it_was,
+	  a_wait_that_cannot_be_queued_fails_the_allocation_and_changes_nothing,
+	  a_free_that_the_backend_refuses_leaves_the_block_live,
+	  a_segment_that_the_backend_does_not_take_back_goes_the_next_time,
+	  idle_segments_go_back_before_a_request_fails, a_budget_that_is_short_says_so_through_the_pool,
+	  no_lock_is_held_over_a_call_that_may_wait, the_owners_callback_may_use_the_pool_that_is_short,
+	  a_pool_of_the_backend_is_exported_and_no_other, another_device_gets_access_where_it_can_reach_the_memory,
+	  the_drivers_handle_of_a_blocks_stream_is_told)
