@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lib/pool costs: alloc and free pairs of a pool that places its blocks over the host backend, next to the same pairs of
- * the bare model, in turn in one run.  Thread CPU time; of each the median over the rounds, and the median of the
- * rounds' differences.
+ * What lib/pool costs: alloc and free pairs of a pool that places its blocks over the host backend, next to
+ * the same pairs of the bare model, in turn in one run.  Thread CPU time; of each the median over the
+ * rounds, and the median of the rounds' differences.
  *
- * Two rhythms: a block freed before the next is allocated, and a window of live blocks where the oldest goes.
+ * Two rhythms: a block freed before the next is allocated, and a window of live blocks where the oldest
+ * goes.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -167,10 +168,11 @@ main(int argc, char **argv)
 {
 	const uint64_t pairs = argc > 2 ? strtoull(argv[2], NULL, 10) : 400000;
 	struct soma_resource *host = open_host(argc > 1 ? argv[1] : NULL);
-	const struct soma_pool_config config = {
-		.size = sizeof config, .placement = SOMA_PLACEMENT_POOL, .release_threshold = UINT64_MAX
-	};
-	const struct soma_model_limits limits = { .size = sizeof limits, .policy = soma_policy_preset("cuda") };
+	const struct soma_pool_config config = { .size = sizeof config,
+						 .placement = SOMA_PLACEMENT_POOL,
+						 .release_threshold = UINT64_MAX };
+	const struct soma_model_limits limits = { .size = sizeof limits,
+						  .policy = soma_policy_preset("cuda") };
 	struct side model = { 0 }, pool = { 0 }, split;
 
 	start_thread();

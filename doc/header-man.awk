@@ -79,18 +79,20 @@ function flush_entry(i) {
 }
 
 BEGIN {
+	about["pool"] = "stream-ordered allocation with caching, thresholds and handles"
 	about["budget"] = "limits on bytes outstanding, and promises out of them"
 	about["launch"] = "the blocks that a piece of work uses, in order with all others"
 	about["model"] = "an exact account of a stream-ordered memory pool"
 	about["resource"] = "stream-ordered device memory with an account of who has it"
 	about["runtime"] = "a device opened by one configuration string"
+	see["pool"] = ".Xr soma_model 3 ,\n.Xr soma_resource 3"
 	see["budget"] = ".Xr soma_resource 3"
 	see["launch"] = ".Xr soma_resource 3 ,\n.Xr soma_runtime 3"
 	see["model"] = ".Xr soma 1"
 	see["resource"] = ".Xr soma_budget 3 ,\n.Xr soma_launch 3 ,\n.Xr soma_runtime 3 ,\n.Xr soma-trace 5"
 	see["runtime"] = ".Xr soma_budget 3 ,\n.Xr soma_launch 3 ,\n.Xr soma_resource 3 ,\n.Xr soma.conf 5"
 	if (!(page in about)) {
-		print "header-man.awk: page=\"" page "\", expected budget, launch, model, resource or runtime" >"/dev/stderr"
+		print "header-man.awk: page=\"" page "\", expected budget, launch, model, pool, resource or runtime" >"/dev/stderr"
 		failed = 1
 		exit 1
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools alone, and what is the same for all: configs, handles, addresses, attributes, streams, the registry. */
+/* Pools alone, and what is the same for all: configs, handles, addresses, attributes, streams, the
+ * registry. */
 #include <string.h>
 
 #include "tests/pool_fixture.h"
@@ -25,18 +26,23 @@ START_TEST(a_config_is_refused_with_the_reason)
 	ck_is(try_create((struct soma_pool_config){ .device = -1 }, NULL), INVALID_VALUE);
 	ck_is(try_create((struct soma_pool_config){ .device = 1 }, host), INVALID_VALUE);
 	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "device is 1"));
-	ck_is(try_create((struct soma_pool_config){ .placement = (enum soma_placement)3 }, host), INVALID_VALUE);
-	ck_is(try_create((struct soma_pool_config){ .max_size = 10, .initial_size = 11 }, NULL), INVALID_VALUE);
+	ck_is(try_create((struct soma_pool_config){ .placement = (enum soma_placement)3 }, host),
+	      INVALID_VALUE);
+	ck_is(try_create((struct soma_pool_config){ .max_size = 10, .initial_size = 11 }, NULL),
+	      INVALID_VALUE);
 	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "initial size of 11"));
-	ck_is(try_create((struct soma_pool_config){ .max_size = 10, .release_threshold = 11 }, NULL), INVALID_VALUE);
+	ck_is(try_create((struct soma_pool_config){ .max_size = 10, .release_threshold = 11 }, NULL),
+	      INVALID_VALUE);
 	ck_is(try_create((struct soma_pool_config){ .tag = SOMA_TAG_COUNT_MAX }, host), INVALID_VALUE);
 	policy.alignment = 100;
 	ck_is(try_create((struct soma_pool_config){ .policy = &policy }, NULL), INVALID_VALUE);
-	ck_is(try_create((struct soma_pool_config){ .policy = soma_policy_preset("strict"), .initial_size = MIB },
+	ck_is(try_create((struct soma_pool_config){ .policy = soma_policy_preset("strict"),
+						    .initial_size = MIB },
 			 NULL),
 	      NOT_SUPPORTED);
 	ck_is(try_create((struct soma_pool_config){ .initial_size = UINT64_MAX }, NULL), INVALID_VALUE);
-	ck_ok(try_create((struct soma_pool_config){ .device = 7, .max_size = 10, .release_threshold = 10 }, NULL));
+	ck_ok(try_create((struct soma_pool_config){ .device = 7, .max_size = 10, .release_threshold = 10 },
+			 NULL));
 	ck_ok(try_create((struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL }, NULL));
 	soma_resource_release(host);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The behaviours of stream-ordered allocation, by their numbers, through pools of every kind: alone, over
- * the host in both placements, over a guard.  Blocks are as large as a segment of the `cuda` preset, so that a new block
- * means growth and a reused one means the same name.
+ * the host in both placements, over a guard.  Blocks are as large as a segment of the `cuda` preset, so
+ * that a new block means growth and a reused one means the same name.
  */
 #include "tests/pool_fixture.h"
 
@@ -51,7 +51,8 @@ switch_off(enum soma_pool_attribute which)
 
 START_TEST(behaviour_01_a_stream_reuses_its_own_free_without_synchronising)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		uint64_t first = drop(alloc(p, 3 * MIB, a), a);
 		struct soma_allocation *second = alloc(p, 3 * MIB, a);
 		ck_assert_uint_eq(soma_allocation_ptr(second), first);
@@ -63,7 +64,8 @@ END_TEST
 
 START_TEST(behaviour_02_an_unrelated_stream_grows_with_all_policies_off)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		switch_off(FOLLOW);
 		switch_off(OPPORTUNISTIC);
 		switch_off(INTERNAL);
@@ -79,7 +81,8 @@ END_TEST
 
 START_TEST(behaviour_03_a_stream_that_waited_for_the_free_reuses_it)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		uint64_t first = drop(alloc(p, SEGMENT, a), a);
 		order_after(p, b, a);
 		struct soma_allocation *second = alloc(p, SEGMENT, b);
@@ -92,7 +95,8 @@ END_TEST
 
 START_TEST(behaviour_04_an_event_from_before_the_free_does_not_prove_it)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		struct soma_allocation *first = alloc(p, SEGMENT, a);
 		uint64_t early = record(p, a), name = drop(first, a);
 		ck_ok(soma_pool_wait_event(p, b, a, early));
@@ -105,7 +109,8 @@ END_TEST
 
 START_TEST(behaviour_05_order_goes_through_a_chain_of_events)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		uint64_t c = stream_of(s), first = drop(alloc(p, SEGMENT, a), a);
 		order_after(p, b, a);
 		order_after(p, c, b);
@@ -118,7 +123,8 @@ END_TEST
 
 START_TEST(behaviour_06_without_follow_events_a_waiting_stream_grows)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		switch_off(FOLLOW);
 		uint64_t first = drop(alloc(p, SEGMENT, a), a);
 		order_after(p, b, a);
@@ -133,7 +139,8 @@ END_TEST
 /* The pool asks its events; nobody synchronises.  A pool alone has nothing to ask. */
 START_TEST(behaviour_07_opportunistic_any_stream_reuses_an_executed_free)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		if (kind != ALONE) {
 			/* An event behind the free, for there to be something that can run. */
 			uint64_t first = drop(alloc(p, SEGMENT, a), a);
@@ -152,7 +159,8 @@ END_TEST
 
 START_TEST(behaviour_08_not_opportunistic_only_a_host_synchronisation_proves_it)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		switch_off(OPPORTUNISTIC);
 		switch_off(INTERNAL);
 		uint64_t first = drop(alloc(p, SEGMENT, a), a);
@@ -174,7 +182,8 @@ END_TEST
 /* The wait is one of the real streams, too: b gets nowhere before a. */
 START_TEST(behaviour_09_internal_a_failing_growth_waits_for_another_streams_free)
 {
-	FOR_EACH_KIND(AT_MOST(SEGMENT)) {
+	FOR_EACH_KIND(AT_MOST(SEGMENT))
+	{
 		struct soma_allocation *first = alloc(p, SEGMENT, a);
 		uint64_t device = soma_allocation_device_ptr(first);
 		if (s.resource != NULL)
@@ -198,7 +207,8 @@ END_TEST
 
 START_TEST(behaviour_10_not_internal_the_same_is_out_of_memory)
 {
-	FOR_EACH_KIND(AT_MOST(SEGMENT)) {
+	FOR_EACH_KIND(AT_MOST(SEGMENT))
+	{
 		switch_off(INTERNAL);
 		drop(alloc(p, SEGMENT, a), a);
 		ck_is(try_alloc(p, SEGMENT, b), OUT_OF_DEVICE_MEMORY);
@@ -211,7 +221,8 @@ END_TEST
 
 START_TEST(behaviour_11_no_wait_is_inserted_while_growth_is_possible)
 {
-	FOR_EACH_KIND(AT_MOST(2 * SEGMENT)) {
+	FOR_EACH_KIND(AT_MOST(2 * SEGMENT))
+	{
 		uint64_t first = drop(alloc(p, SEGMENT, a), a);
 		struct soma_allocation *second = alloc(p, SEGMENT, b);
 		ck_assert_uint_ne(soma_allocation_ptr(second), first);
@@ -224,7 +235,8 @@ END_TEST
 
 START_TEST(behaviour_12_the_allocating_stream_has_no_right_to_another_streams_free)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		struct soma_allocation *first = alloc(p, SEGMENT, a);
 		order_after(p, b, a);
 		uint64_t name = drop(first, b);
@@ -241,7 +253,8 @@ END_TEST
 
 START_TEST(behaviour_13_the_threshold_releases_only_at_a_synchronisation)
 {
-	FOR_EACH_KIND(((struct soma_pool_config){ .release_threshold = SEGMENT })) {
+	FOR_EACH_KIND(((struct soma_pool_config){ .release_threshold = SEGMENT }))
+	{
 		struct soma_allocation *x = alloc(p, SEGMENT, a), *y = alloc(p, SEGMENT, a),
 				       *z = alloc(p, SEGMENT, a);
 		drop(x, a);
@@ -262,7 +275,8 @@ END_TEST
 
 START_TEST(behaviour_14_the_greatest_threshold_keeps_everything)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		drop(alloc(p, 7 * SEGMENT, a), a);
 		ck_ok(soma_pool_synchronize(p, a));
 		ck_assert_uint_eq(stats_of(p).reserved, 7 * SEGMENT);
@@ -274,7 +288,8 @@ END_TEST
 
 START_TEST(behaviour_15_synchronising_one_stream_does_not_prove_anothers_free)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		uint64_t c = stream_of(s);
 		struct soma_allocation *of_a = alloc(p, SEGMENT, a), *of_b = alloc(p, SEGMENT, b);
 		if (s.resource != NULL)
@@ -292,7 +307,8 @@ END_TEST
 
 START_TEST(behaviour_16_trimming_never_goes_below_what_is_to_be_kept)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		struct soma_allocation *held[6];
 		for (unsigned i = 0; i < 6; i++)
 			held[i] = alloc(p, (1 + i % 3) * SEGMENT, a);
@@ -315,7 +331,8 @@ END_TEST
 
 START_TEST(behaviour_17_a_free_that_was_not_observed_cannot_be_trimmed)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		struct soma_allocation *x = alloc(p, SEGMENT, a);
 		if (s.resource != NULL)
 			fill(s.resource, soma_allocation_device_ptr(x), 1, 1, a);
@@ -333,7 +350,8 @@ END_TEST
 
 START_TEST(behaviour_18_a_segment_with_one_live_block_is_kept_whole)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		struct soma_allocation *small = alloc(p, 512, a), *rest = alloc(p, SEGMENT / 2, a);
 		ck_assert_uint_eq(soma_allocation_ptr(rest), soma_allocation_ptr(small) + 512);
 		drop(rest, a);
@@ -350,7 +368,8 @@ END_TEST
 
 START_TEST(behaviour_19_a_peak_can_be_set_to_0_alone_and_becomes_the_current_value)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		struct soma_allocation *kept = alloc(p, SEGMENT, a);
 		drop(alloc(p, SEGMENT, a), a);
 		ck_ok(soma_pool_synchronize(p, a));
@@ -373,7 +392,8 @@ END_TEST
 
 START_TEST(behaviour_20_current_values_cannot_be_set)
 {
-	FOR_EACH_KIND(KEEP) {
+	FOR_EACH_KIND(KEEP)
+	{
 		struct soma_allocation *kept = alloc(p, 1000, a);
 		ck_is(soma_pool_set_attribute(p, SOMA_POOL_RESERVED_CURRENT, 0), INVALID_VALUE);
 		ck_is(soma_pool_set_attribute(p, SOMA_POOL_USED_CURRENT, 0), INVALID_VALUE);
@@ -386,7 +406,8 @@ END_TEST
 
 START_TEST(behaviour_21_the_maximum_stops_growth_but_not_reuse)
 {
-	FOR_EACH_KIND(AT_MOST(2 * SEGMENT)) {
+	FOR_EACH_KIND(AT_MOST(2 * SEGMENT))
+	{
 		struct soma_allocation *x = alloc(p, SEGMENT, a), *y = alloc(p, SEGMENT, a);
 		ck_is(try_alloc(p, 512, a), OUT_OF_DEVICE_MEMORY);
 		uint64_t name = drop(y, a);
@@ -437,7 +458,8 @@ END_TEST
 
 START_TEST(behaviour_23_destroying_the_current_pool_makes_the_default_one_current)
 {
-	struct soma_pool *standard, *current, *other = pool_over(NULL, (struct soma_pool_config){ .device = 3 });
+	struct soma_pool *standard, *current,
+		*other = pool_over(NULL, (struct soma_pool_config){ .device = 3 });
 
 	ck_is(soma_pool_current(3, &current), NOT_FOUND);
 	ck_ok(soma_pool_default(3, NULL, &standard));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a pool asks of its backend, over one that does what it is told: which calls it makes and which it does not, in
- * what order, and what is left when they fail.
+ * What a pool asks of its backend, over one that does what it is told: which calls it makes and which it
+ * does not, in what order, and what is left when they fail.
  */
 #include <string.h>
 
@@ -155,7 +155,8 @@ START_TEST(a_growing_pool_learns_of_executed_frees_before_it_asks_for_more)
 	uint64_t second = drop(alloc(p, SEGMENT, b), b);
 	ck_assert_uint_ne(first, second);
 	fake_run(fake, resource, a);
-	struct soma_allocation *x = alloc(p, 2 * SEGMENT, b), *y = alloc(p, SEGMENT, b), *z = alloc(p, SEGMENT, b);
+	struct soma_allocation *x = alloc(p, 2 * SEGMENT, b), *y = alloc(p, SEGMENT, b),
+			       *z = alloc(p, SEGMENT, b);
 	ck_assert_uint_eq(soma_allocation_ptr(y), second);
 	ck_assert_uint_eq(soma_allocation_ptr(z), first);
 	ck_assert_uint_eq(fake_count(fake, FAKE_ALLOC), 3);
@@ -166,7 +167,8 @@ END_TEST
 
 START_TEST(the_wait_of_a_reuse_is_queued_before_the_block_is_handed_out)
 {
-	open_fake(SYNCHRONOUS, ((struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL, .max_size = SEGMENT }));
+	open_fake(SYNCHRONOUS,
+		  ((struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL, .max_size = SEGMENT }));
 	struct soma_backend_stream *on_a = fake_stream(resource, a), *on_b = fake_stream(resource, b);
 	struct soma_allocation *x = alloc(p, SEGMENT, a);
 	fake_work(on_a, 5);
@@ -416,7 +418,8 @@ END_TEST
 
 START_TEST(a_wait_that_cannot_be_queued_fails_the_allocation_and_changes_nothing)
 {
-	open_fake(SYNCHRONOUS, ((struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL, .max_size = SEGMENT }));
+	open_fake(SYNCHRONOUS,
+		  ((struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL, .max_size = SEGMENT }));
 	uint64_t name = drop(alloc(p, SEGMENT, a), a);
 	fake_work(fake_stream(resource, a), 1);
 	struct soma_pool_stats before = stats_of(p);
@@ -578,7 +581,8 @@ START_TEST(the_owners_callback_may_use_the_pool_that_is_short)
 }
 END_TEST
 
-/* ---- other devices and processes --------------------------------------------------------------------------- */
+/* ---- other devices and processes
+ * --------------------------------------------------------------------------- */
 
 START_TEST(a_pool_of_the_backend_is_exported_and_no_other)
 {
@@ -656,5 +660,6 @@ UNIT_MAIN("pool_fake", the_placement_follows_what_the_backend_is,
 	  a_segment_that_the_backend_does_not_take_back_goes_the_next_time,
 	  idle_segments_go_back_before_a_request_fails, a_budget_that_is_short_says_so_through_the_pool,
 	  no_lock_is_held_over_a_call_that_may_wait, the_owners_callback_may_use_the_pool_that_is_short,
-	  a_pool_of_the_backend_is_exported_and_no_other, another_device_gets_access_where_it_can_reach_the_memory,
+	  a_pool_of_the_backend_is_exported_and_no_other,
+	  another_device_gets_access_where_it_can_reach_the_memory,
 	  the_drivers_handle_of_a_blocks_stream_is_told)

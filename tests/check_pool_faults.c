@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every host allocation and every call of the backend made to fail, one at a time, in a scenario that uses all of a pool.
- * Whatever fails, each call says so or succeeds, accounts agree, and in the end nothing is left.
+ * Every host allocation and every call of the backend made to fail, one at a time, in a scenario that uses
+ * all of a pool.  Whatever fails, each call says so or succeeds, accounts agree, and in the end nothing is
+ * left.
  */
 #include <limits.h>
 #include <string.h>
@@ -165,8 +166,8 @@ start(struct scene *s, enum over over, unsigned long nth_host, uint64_t nth_call
 
 	memset(s, 0, sizeof *s);
 	if (over != NOTHING)
-		s->fake = fake_create(over == SYNCHRONOUS ? SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_STREAMS :
-							    FAKE_ORDERED,
+		s->fake = fake_create(over == SYNCHRONOUS ? SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_STREAMS
+							  : FAKE_ORDERED,
 				      &s->resource);
 	soma__arena_fail_nth(nth_host);
 	if (s->fake != NULL && nth_call != 0)
@@ -230,7 +231,8 @@ START_TEST(every_call_of_the_backend_may_fail)
 }
 END_TEST
 
-/* The model cannot take a free that the resource has taken: it hears of it later, and the caller of nothing. */
+/* The model cannot take a free that the resource has taken: it hears of it later, and the caller of
+ * nothing. */
 START_TEST(a_free_is_never_lost_for_want_of_memory)
 {
 	for (unsigned long nth = 1; nth < 60; nth++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random streams on real memory.  Every block is filled with a pattern of its own in stream order, and looked at in
- * stream order before its free; streams run a few operations at a time, in an order that a test with a random
- * generator likes.  So whatever is handed out too early is overwritten before it was looked at.  And
- * no two blocks that are live overlap.
+ * Random streams on real memory.  Every block is filled with a pattern of its own in stream order, and
+ * looked at in stream order before its free; streams run a few operations at a time, in an order that a
+ * test with a random generator likes.  So whatever is handed out too early is overwritten before it was
+ * looked at.  And no two blocks that are live overlap.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -112,8 +112,8 @@ take(struct worker *w, struct held *held)
 	held->stream = stream;
 	held->pattern = w->number << 24 | ++w->patterns;
 	enter_live(w, held);
-	ck_ok(ops_of(w)->fill32(self_of(w), soma_allocation_device_ptr(held->allocation), held->pattern, size / 4,
-				real(w->setup.resource, stream)));
+	ck_ok(ops_of(w)->fill32(self_of(w), soma_allocation_device_ptr(held->allocation), held->pattern,
+				size / 4, real(w->setup.resource, stream)));
 }
 
 static void
@@ -206,7 +206,8 @@ work(void *argument)
 /* ---- runs ------------------------------------------------------------------------------------- */
 
 static void
-start(struct worker *w, struct setup setup, struct live *live, unsigned number, uint64_t seed, unsigned operations)
+start(struct worker *w, struct setup setup, struct live *live, unsigned number, uint64_t seed,
+      unsigned operations)
 {
 	void *memory;
 
@@ -228,7 +229,8 @@ finish(struct worker *w)
 {
 	for (size_t i = 0; i < w->scan_count; i++)
 		ck_assert_msg(w->scans[i].first_bad == SOMA_BACKEND_SCAN_CLEAN,
-			      "worker %u: look %zu of %zu: byte %" PRIu64 " of %" PRIu64 " had changed before the free",
+			      "worker %u: look %zu of %zu: byte %" PRIu64 " of %" PRIu64
+			      " had changed before the free",
 			      w->number, i, w->scan_count, w->scans[i].first_bad, w->scans[i].bytes);
 	ck_assert_uint_gt(w->scan_count, w->operations / 8);
 	ops_of(w)->staging_free(self_of(w), w->scans, w->scan_max * sizeof *w->scans);
@@ -286,9 +288,10 @@ static void
 run_one(enum kind kind, const char *preset, uint64_t max, uint64_t seed, unsigned operations)
 {
 	const struct soma_policy policy = small_segments(preset);
-	struct setup setup = set_up(kind, (struct soma_pool_config){ .policy = &policy,
-								     .max_size = max,
-								     .release_threshold = seed % 3 * 128 * KIB });
+	struct setup setup =
+		set_up(kind, (struct soma_pool_config){ .policy = &policy,
+							.max_size = max,
+							.release_threshold = seed % 3 * 128 * KIB });
 	struct live live = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 	struct worker w;
 
@@ -340,8 +343,9 @@ static void
 run_threads(enum kind kind, uint64_t max, unsigned operations)
 {
 	const struct soma_policy policy = small_segments("cuda");
-	struct setup setup =
-		set_up(kind, (struct soma_pool_config){ .policy = &policy, .max_size = max, .release_threshold = 0 });
+	struct setup setup = set_up(
+		kind,
+		(struct soma_pool_config){ .policy = &policy, .max_size = max, .release_threshold = 0 });
 	struct live live = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 	struct worker workers[4];
 

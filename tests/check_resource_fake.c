@@ -227,7 +227,8 @@ fake_stream_info(struct soma_backend *fake, struct soma_backend_stream *stream,
 {
 	info->native = 1000 + (uint64_t)stream->index;
 	info->flags = SOMA_BACKEND_STREAM_NON_BLOCKING;
-	info->capture = fake->captures[stream->index] ? SOMA_BACKEND_CAPTURE_ACTIVE : SOMA_BACKEND_CAPTURE_NONE;
+	info->capture =
+		fake->captures[stream->index] ? SOMA_BACKEND_CAPTURE_ACTIVE : SOMA_BACKEND_CAPTURE_NONE;
 	return SOMA_STATUS_OK;
 }
 

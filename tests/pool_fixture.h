@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pools for tests: over nothing, over the host backend in both placements, over guard:host; with calls that must succeed.
- * The host's streams run only when somebody waits for them, or a test steps them.
+ * Pools for tests: over nothing, over the host backend in both placements, over guard:host; with calls that
+ * must succeed.  The host's streams run only when somebody waits for them, or a test steps them.
  */
 #ifndef SOMA_TESTS_POOL_FIXTURE_H
 #define SOMA_TESTS_POOL_FIXTURE_H
@@ -18,11 +18,11 @@
 #define MIB ((uint64_t)1 << 20)
 #define SEGMENT (32 * MIB) /* what the `cuda` preset grows by */
 
-#define ck_ok(call)                                                                          \
-	do {                                                                                 \
-		enum soma_status ck_status = (call);                                         \
-		ck_assert_msg(ck_status == SOMA_STATUS_OK, "%s: %s: %s", #call,              \
-			      soma_status_name(ck_status), soma_error_last()->text);         \
+#define ck_ok(call)                                                                                          \
+	do {                                                                                                 \
+		enum soma_status ck_status = (call);                                                         \
+		ck_assert_msg(ck_status == SOMA_STATUS_OK, "%s: %s: %s", #call, soma_status_name(ck_status), \
+			      soma_error_last()->text);                                                      \
 	} while (0)
 #define ck_is(call, code) ck_assert_int_eq(call, SOMA_STATUS_##code)
 
@@ -61,9 +61,9 @@ set_up(enum kind kind, struct soma_pool_config config)
 
 	if (kind != ALONE)
 		setup.resource = open_backend(kind == OVER_GUARD ? "guard:host" : "host");
-	config.placement = kind == POOL_OVER_HOST    ? SOMA_PLACEMENT_POOL :
-			   kind == BACKEND_OVER_HOST ? SOMA_PLACEMENT_BACKEND :
-						       SOMA_PLACEMENT_AUTO;
+	config.placement = kind == POOL_OVER_HOST      ? SOMA_PLACEMENT_POOL
+			   : kind == BACKEND_OVER_HOST ? SOMA_PLACEMENT_BACKEND
+						       : SOMA_PLACEMENT_AUTO;
 	setup.pool = pool_over(setup.resource, config);
 	return setup;
 }
@@ -169,8 +169,8 @@ real(struct soma_resource *resource, uint64_t stream)
 static inline void
 step(struct soma_resource *resource, uint64_t stream)
 {
-	ck_ok(resource->terminal->ops->stream_step(resource->terminal->self, real(resource, stream), UINT64_MAX,
-						   NULL));
+	ck_ok(resource->terminal->ops->stream_step(resource->terminal->self, real(resource, stream),
+						   UINT64_MAX, NULL));
 }
 
 static inline void

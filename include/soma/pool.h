@@ -2,28 +2,28 @@
 /*
  * Pools: stream-ordered allocation with caching, thresholds and handles.
  *
- * A pool decides with a model (<soma/model.h>) where blocks go and when freed memory is used again.  It stands
- * over a resource (<soma/resource.h>), which gives the memory, or over nothing: then it is the model's account
- * with a pool's interface, and its addresses are names.
+ * A pool decides with a model (<soma/model.h>) where blocks go and when freed memory is used again.  It
+ * stands over a resource (<soma/resource.h>), which gives the memory, or over nothing: then it is the
+ * model's account with a pool's interface, and its addresses are names.
  *
- * Streams.  A pool over a resource knows the resource's streams by their ids.  A pool alone has streams of its own.
- * An allocation or free on a stream takes effect in that stream's order: its place is after all work that
- * was queued on the stream before the call.  What orders streams must go through the pool
- * (soma_pool_record_event(), soma_pool_wait_event()) for the pool to know of it; those calls also order the real
- * streams.  Order that the pool is not told of is never needed for safety.  Of the streams themselves: one
- * that is ordered with the legacy default stream is known to be.
+ * Streams.  A pool over a resource knows the resource's streams by their ids.  A pool alone has streams of
+ * its own.  An allocation or free on a stream takes effect in that stream's order: its place is after all
+ * work that was queued on the stream before the call.  What orders streams must go through the pool
+ * (soma_pool_record_event(), soma_pool_wait_event()) for the pool to know of it; those calls also order the
+ * real streams.  Order that the pool is not told of is never needed for safety.  Of the streams themselves:
+ * one that is ordered with the legacy default stream is known to be.
  *
  * Units: every size is in bytes; a position (seq) counts the pool's operations on one stream.
  *
- * Thread safety: everything here may be called from any thread at any time on the same pool.  A pool has one
- * lock, which is not held while the device or the resource is waited for.  An allocation's handle may be asked by
- * any thread, and must not be used by another one while it is released.
+ * Thread safety: everything here may be called from any thread at any time on the same pool.  A pool has
+ * one lock, which is not held while the device or the resource is waited for.  An allocation's handle may
+ * be asked by any thread, and must not be used by another one while it is released.
  *
  * Errors: outputs are written only on SOMA_STATUS_OK, and soma_error_last() says what went wrong.  A call
- * that fails changes nothing, unless it says otherwise; an allocation for which the resource
- * had no memory leaves the pool's account exactly as it was, but idle segments may have gone back (where the
- * policy has release_on_failure).  Unless it says otherwise a call may return SOMA_STATUS_INVALID_VALUE for a bad
- * argument, SOMA_STATUS_STREAM_MISUSE for a stream that is not there or is being captured,
+ * that fails changes nothing, unless it says otherwise; an allocation for which the resource had no memory
+ * leaves the pool's account exactly as it was, but idle segments may have gone back (where the policy has
+ * release_on_failure).  Unless it says otherwise a call may return SOMA_STATUS_INVALID_VALUE for a bad
+ * argument, SOMA_STATUS_STREAM_MISUSE for a stream of the resource that is not there or is being captured,
  * SOMA_STATUS_OUT_OF_HOST_MEMORY when soma's own records cannot grow, and what the resource returned.
  *
  * Since 0.2.
@@ -50,8 +50,8 @@ struct soma_allocation;
 /* ---- create, destroy -------------------------------------------------------- */
 
 enum soma_placement {
-	/* POOL over a backend that gives memory synchronously or is this machine's, BACKEND over one that has a
-	 * pool of its own and over a guard. */
+	/* POOL over a backend that gives memory synchronously or is this machine's, BACKEND over one that
+	 * has a pool of its own and over a guard. */
 	SOMA_PLACEMENT_AUTO = 0,
 	/* Every block is the resource's; the model beside it keeps the account. */
 	SOMA_PLACEMENT_BACKEND = 1,
@@ -65,30 +65,30 @@ enum soma_placement {
  * policy: which sizes, which segments, which reuse.  PLACEMENT_POOL takes one with SOMA_SEGMENTS_STEP.
  */
 struct soma_pool_config {
-	size_t size; /* sizeof(struct soma_pool_config) */
-	int device;  /* the ordinal, from 0; over a resource it must be the resource's */
-	enum soma_placement placement;    /* looked at over a resource only */
+	size_t size;                   /* sizeof(struct soma_pool_config) */
+	int device;                    /* the ordinal, from 0; over a resource it must be the resource's */
+	enum soma_placement placement; /* looked at over a resource only */
 	uint64_t initial_size;
-	uint64_t max_size;                /* `reserved` never passes it; 0: unlimited */
+	uint64_t max_size; /* `reserved` never passes it; 0: unlimited */
 	uint64_t release_threshold;
 	const struct soma_policy *policy; /* copied; NULL: the preset "cuda" */
-	uint32_t tag;                     /* for what is taken from the resource; SOMA_TAG_NONE: the thread's */
+	uint32_t tag; /* for what is taken from the resource; SOMA_TAG_NONE: the thread's */
 };
 
 /*
  * config NULL: device 0 or the resource's, no maximum, threshold 0, "cuda".  resource NULL: a pool alone.
  * The pool keeps the resource.  Pools of a process never have addresses in common.
- * SOMA_STATUS_NOT_SUPPORTED: SOMA_PLACEMENT_POOL over a guard, which would see segments and none of the blocks in
- * them; initial_size without segments; no virtual addresses are left.
+ * SOMA_STATUS_NOT_SUPPORTED: SOMA_PLACEMENT_POOL over a guard, which would see segments and none of the
+ * blocks in them; initial_size without segments; no virtual addresses are left.
  */
 enum soma_status soma_pool_create(const struct soma_pool_config *config, struct soma_resource *resource,
 				  struct soma_pool **pool);
 
 /*
- * Returns at once.  No more is allocated from the pool; its live blocks stay, and can be freed.  With the last
- * of them everything goes back to the resource, after the work that is queued on its streams (which a backend that
- * is not stream-ordered waits for).  The pool's records go with the last handle that is released.  When the pool
- * was its device's current one, the default pool is.  NULL is allowed.
+ * Returns at once.  No more is allocated from the pool; its live blocks stay, and can be freed.  With the
+ * last of them everything goes back to the resource, after the work that is queued on its streams (which a
+ * backend that is not stream-ordered waits for).  The pool's records go with the last handle that is
+ * released.  When the pool was its device's current one, the default pool is.  NULL is allowed.
  * SOMA_STATUS_INVALID_VALUE: a default pool; it was destroyed before.
  */
 enum soma_status soma_pool_destroy(struct soma_pool *pool);
@@ -99,9 +99,9 @@ int soma_pool_device(const struct soma_pool *pool);
 enum soma_placement soma_pool_placement(const struct soma_pool *pool);
 
 /*
- * The default pool of a device: made by the first call, with the default configuration over `resource` (NULL: alone);
- * later ones give the same, and INVALID_VALUE if they name another resource's stack.  It cannot be destroyed.
- * A resource stays with it.
+ * The default pool of a device: made by the first call, with the default configuration over `resource`
+ * (NULL: alone); later ones give the same, and INVALID_VALUE if they name another resource's stack.  It
+ * cannot be destroyed.  A resource stays with it.
  */
 enum soma_status soma_pool_default(int device, struct soma_resource *resource, struct soma_pool **pool);
 
@@ -114,21 +114,21 @@ enum soma_status soma_pool_set_current(int device, struct soma_pool *pool);
 /* ---- blocks ----------------------------------------------------------------- */
 
 /*
- * Allocates a block whose memory work queued on `stream` may use from now on.  The handle is the caller's until
- * soma_allocation_release().
+ * Allocates a block whose memory work queued on `stream` may use from now on.  The handle is the caller's
+ * until soma_allocation_release().
  * SOMA_STATUS_OUT_OF_DEVICE_MEMORY: the maximum does not allow it, or the resource has no memory;
- * SOMA_STATUS_OUT_OF_BUDGET: a budget of the resource's has not.
- * On a stream that is being captured into a graph, the block is the graph's and outside the pool, in no account
- * of it, where the backend makes such blocks and the placement is BACKEND; else SOMA_STATUS_STREAM_MISUSE.
+ * SOMA_STATUS_OUT_OF_BUDGET: a budget of the resource's has not.  On a stream that is being captured into a
+ * graph, the block is the graph's and outside the pool, in no account of it, where the backend makes such
+ * blocks and the placement is BACKEND; else SOMA_STATUS_STREAM_MISUSE.
  */
 enum soma_status soma_pool_alloc(struct soma_pool *pool, uint64_t size, uint64_t stream,
 				 struct soma_allocation **allocation);
 
 /*
- * Frees the block in the order of the stream, which the caller has ordered after all work on the block.  The
- * handle stays, and answers.  NULL succeeds and does nothing.
- * SOMA_STATUS_USE_AFTER_FREE: it was freed before.  SOMA_STATUS_STREAM_MISUSE: also for a stream that is being
- * captured (unless the block is the graph's); where the placement is POOL, that is looked at only if
+ * Frees the block in the order of the stream, which the caller has ordered after all work on the block.
+ * The handle stays, and answers.  NULL succeeds and does nothing.
+ * SOMA_STATUS_USE_AFTER_FREE: it was freed before.  SOMA_STATUS_STREAM_MISUSE: also for a stream that is
+ * being captured (unless the block is the graph's); where the placement is POOL, that is looked at only if
  * the backend can capture at all.
  */
 enum soma_status soma_pool_free(struct soma_allocation *allocation, uint64_t stream);
@@ -138,9 +138,10 @@ enum soma_status soma_pool_free(struct soma_allocation *allocation, uint64_t str
 enum soma_status soma_pool_free_now(struct soma_allocation *allocation);
 
 /*
- * The same as soma_pool_free() by the block's address (soma_allocation_ptr()), for callers that keep addresses alone:
- * the handle is released, too.  ptr 0 succeeds and does nothing.  SOMA_STATUS_INVALID_VALUE: there is no live block of this pool at the
- * address (freed before, another pool's, inside a block).
+ * The same as soma_pool_free() by the block's address (soma_allocation_ptr()), for callers that keep
+ * addresses alone: the handle is released, too.  ptr 0 succeeds and does nothing.
+ * SOMA_STATUS_INVALID_VALUE: there is no live block of this pool at the address (freed before, another
+ * pool's, inside a block).
  */
 enum soma_status soma_pool_free_ptr(struct soma_pool *pool, uint64_t ptr, uint64_t stream);
 
@@ -149,11 +150,12 @@ enum soma_status soma_pool_find(struct soma_pool *pool, uint64_t ptr, struct som
 
 /* ---- handles ---------------------------------------------------------------- */
 
-/* Gives the handle back; it may name another block at once.  A block that is live is freed first, on the stream
- * that it was allocated on; if that fails the handle is still the caller's.  NULL is allowed. */
+/* Gives the handle back; it may name another block at once.  A block that is live is freed first, on the
+ * stream that it was allocated on; if that fails the handle is still the caller's.  NULL is allowed. */
 enum soma_status soma_allocation_release(struct soma_allocation *allocation);
 
-/* A name of the block that no other live block of the process has; where the placement is POOL, the device address. */
+/* A name of the block that no other live block of the process has; where the placement is POOL, the device
+ * address. */
 uint64_t soma_allocation_ptr(const struct soma_allocation *allocation);
 
 /* What work may use; 0: there is no memory (a pool alone). */
@@ -173,13 +175,13 @@ struct soma_pool *soma_allocation_pool(const struct soma_allocation *allocation)
 
 /* ---- order ------------------------------------------------------------------ */
 
-/* Of a pool alone; over a resource they are SOMA_STATUS_NOT_SUPPORTED.  Flags, ids and what destroying leaves are
- * those of <soma/model.h>. */
+/* Of a pool alone; over a resource they are SOMA_STATUS_NOT_SUPPORTED.  Flags, ids and what destroying
+ * leaves are those of <soma/model.h>. */
 enum soma_status soma_pool_stream_create(struct soma_pool *pool, unsigned flags, uint64_t *stream);
 enum soma_status soma_pool_stream_destroy(struct soma_pool *pool, uint64_t stream);
 
-/* Waits for the stream; then what was freed on it before the call is known to be free, and free memory above the
- * release threshold goes back. */
+/* Waits for the stream; then what was freed on it before the call is known to be free, and free memory
+ * above the release threshold goes back. */
 enum soma_status soma_pool_synchronize(struct soma_pool *pool, uint64_t stream);
 
 /* The allocation's stream is known to be past it.  Asks, and does not wait. */
@@ -231,9 +233,9 @@ enum soma_status soma_pool_stats(struct soma_pool *pool, struct soma_pool_stats 
 void soma_pool_reset_peaks(struct soma_pool *pool);
 
 /*
- * The driver's attributes, with its rules.  REUSE_*: 0 or 1, to begin with what the policy says, which is 1 for "cuda".
- * HIGH can be set to 0 and nothing else, and then is CURRENT; CURRENT cannot be set.
- * They govern the model; where the placement is BACKEND the backend's own pool has options of its own.
+ * The driver's attributes, with its rules.  REUSE_*:  0 or 1, to begin with what the policy says, which is
+ * 1 for "cuda".  HIGH can be set to 0 and nothing else, and then is CURRENT; CURRENT cannot be set.  They
+ * govern the model; where the placement is BACKEND the backend's own pool has options of its own.
  */
 enum soma_pool_attribute {
 	SOMA_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
@@ -254,8 +256,8 @@ enum soma_status soma_pool_set_attribute(struct soma_pool *pool, enum soma_pool_
 
 /* ---- other devices and processes --------------------------------------------- */
 
-/* Lets another device use all memory of the resource's backend, or no more.  SOMA_STATUS_NOT_SUPPORTED: a pool alone,
- * a backend that cannot, a device that cannot reach it. */
+/* Lets another device use all memory of the resource's backend, or no more.  SOMA_STATUS_NOT_SUPPORTED: a
+ * pool alone, a backend that cannot, a device that cannot reach it. */
 enum soma_status soma_pool_peer_access(struct soma_pool *pool, int device, bool enable);
 
 enum soma_pool_handle {
@@ -263,8 +265,8 @@ enum soma_pool_handle {
 	SOMA_POOL_HANDLE_POSIX_FD = 1,
 };
 
-/* A descriptor of the backend's pool, which the caller closes; NONE gives -1.  SOMA_STATUS_NOT_SUPPORTED, with the
- * reason: only a pool with PLACEMENT_BACKEND over a backend that exports has one. */
+/* A descriptor of the backend's pool, which the caller closes; NONE gives -1.  SOMA_STATUS_NOT_SUPPORTED,
+ * with the reason: only a pool with PLACEMENT_BACKEND over a backend that exports has one. */
 enum soma_status soma_pool_export(struct soma_pool *pool, enum soma_pool_handle kind, int *descriptor);
 
 #pragma GCC visibility pop

@@ -18,8 +18,8 @@
 
 struct soma__model_driver {
 	void *context;
-	/* Before step 8 takes a block: makes `stream` wait for the event (wait_stream, wait_seq).  Anything but OK
-	 * fails the allocation with nothing changed.  Must not call the model. */
+	/* Before step 8 takes a block: makes `stream` wait for the event (wait_stream, wait_seq).  Anything
+	 * but OK fails the allocation with nothing changed.  Must not call the model. */
 	enum soma_status (*wait)(void *context, uint64_t stream, uint64_t wait_stream, uint64_t wait_seq);
 };
 
@@ -27,8 +27,8 @@ void soma__model_drive(struct soma_model *model, const struct soma__model_driver
 
 void soma__model_hold(struct soma_model *model, bool held);
 
-/* soma_model_synchronize() for a host that waited for the positions below seq only; without `release` nothing is
- * given back. */
+/* soma_model_synchronize() for a host that waited for the positions below seq only; without `release`
+ * nothing is given back. */
 enum soma_status soma__model_observe(struct soma_model *model, uint64_t stream, uint64_t seq, bool release);
 
 /* Other reuse rules from now on; SAME_STREAM must stay as it is, and per_stream has no FOLLOW_EVENTS and no

@@ -179,8 +179,8 @@ take_internal(struct soma_model *model, struct soma__stream *stream, unsigned po
 	node = soma__node_at(&model->index, best);
 	other = model->streams[soma__shelf_slot(model, soma__node_shelf(node))];
 	if (model->driver.wait != NULL) {
-		enum soma_status status = model->driver.wait(model->driver.context, stream->id, other->id,
-							     node->position + 1);
+		enum soma_status status =
+			model->driver.wait(model->driver.context, stream->id, other->id, node->position + 1);
 
 		if (status != SOMA_STATUS_OK)
 			return status;

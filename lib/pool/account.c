@@ -40,7 +40,8 @@ enum soma_status
 soma_pool_stats(struct soma_pool *pool, struct soma_pool_stats *stats)
 {
 	if (stats->size < sizeof *stats)
-		return soma__fail(INVALID_VALUE, "pool statistics: the size field is %" PRIu64 ", expected %" PRIu64,
+		return soma__fail(INVALID_VALUE,
+				  "pool statistics: the size field is %" PRIu64 ", expected %" PRIu64,
 				  stats->size, sizeof *stats);
 	soma__pool_lock(pool);
 	soma__handles_collect(pool);
@@ -143,11 +144,13 @@ set_reuse(struct soma_pool *pool, enum soma_pool_attribute attribute, uint64_t v
 	unsigned bit = reuse_of(attribute), reuse = soma_model_policy(pool->model)->reuse;
 
 	if (value > 1)
-		return soma__fail(INVALID_VALUE, "reuse attribute %" PRIu64 " set to %" PRIu64 ": expected 0 or 1",
+		return soma__fail(INVALID_VALUE,
+				  "reuse attribute %" PRIu64 " set to %" PRIu64 ": expected 0 or 1",
 				  (uint64_t)attribute, value);
 	if (value == 1 && pool->per_stream && bit != SOMA_REUSE_OPPORTUNISTIC)
-		return soma__fail(NOT_SUPPORTED, "the policy has a pool for each stream: blocks do not go from one "
-						 "stream to another by order");
+		return soma__fail(NOT_SUPPORTED,
+				  "the policy has a pool for each stream: blocks do not go from one "
+				  "stream to another by order");
 	return soma__model_set_reuse(pool->model, value == 1 ? reuse | bit : reuse & ~bit);
 }
 
@@ -155,7 +158,8 @@ static enum soma_status
 reset_high(struct soma_pool *pool, enum soma_pool_attribute attribute, uint64_t value)
 {
 	if (value != 0)
-		return soma__fail(INVALID_VALUE, "a peak can be set to 0 and nothing else, not %" PRIu64, value);
+		return soma__fail(INVALID_VALUE, "a peak can be set to 0 and nothing else, not %" PRIu64,
+				  value);
 	soma__model_reset_peak(pool->model, attribute == SOMA_POOL_RESERVED_HIGH);
 	return SOMA_STATUS_OK;
 }
@@ -183,7 +187,8 @@ set_locked(struct soma_pool *pool, enum soma_pool_attribute attribute, uint64_t 
 		return reset_high(pool, attribute, value);
 	case SOMA_POOL_RESERVED_CURRENT:
 	case SOMA_POOL_USED_CURRENT:
-		return soma__fail(INVALID_VALUE, "attribute %" PRIu64 " is a current value: it can only be read",
+		return soma__fail(INVALID_VALUE,
+				  "attribute %" PRIu64 " is a current value: it can only be read",
 				  (uint64_t)attribute);
 	}
 	return no_attribute(attribute);
@@ -211,17 +216,19 @@ set_peer(struct soma__terminal *terminal, int device, bool enable)
 	if (status != SOMA_STATUS_OK)
 		return status;
 	if (!can)
-		return soma__fail(NOT_SUPPORTED, "device %" PRId64 " cannot reach the memory of device %" PRId64,
+		return soma__fail(NOT_SUPPORTED,
+				  "device %" PRId64 " cannot reach the memory of device %" PRId64,
 				  (uint64_t)device, (uint64_t)terminal->device);
-	return terminal->ops->peer_set_access(terminal->self, device,
-					      enable ? SOMA_BACKEND_ACCESS_READ_WRITE : SOMA_BACKEND_ACCESS_NONE);
+	return terminal->ops->peer_set_access(
+		terminal->self, device, enable ? SOMA_BACKEND_ACCESS_READ_WRITE : SOMA_BACKEND_ACCESS_NONE);
 }
 
 enum soma_status
 soma_pool_peer_access(struct soma_pool *pool, int device, bool enable)
 {
 	if (device < 0 || device == pool->device)
-		return soma__fail(INVALID_VALUE, "device %" PRId64 ": expected another device than the pool's",
+		return soma__fail(INVALID_VALUE,
+				  "device %" PRId64 ": expected another device than the pool's",
 				  (uint64_t)device);
 	if (pool->resource == NULL)
 		return soma__fail(NOT_SUPPORTED, "a pool alone has no memory that another device could use");
@@ -245,8 +252,9 @@ soma_pool_export(struct soma_pool *pool, enum soma_pool_handle kind, int *descri
 	if (pool->resource == NULL)
 		return soma__fail(NOT_SUPPORTED, "a pool alone has no memory to export");
 	if (pool->placed)
-		return soma__fail(NOT_SUPPORTED, "the pool's memory is segments of a resource: only a backend's own "
-						 "pool (placement=backend) can be exported");
+		return soma__fail(NOT_SUPPORTED,
+				  "the pool's memory is segments of a resource: only a backend's own "
+				  "pool (placement=backend) can be exported");
 	terminal = pool->resource->terminal;
 	if (!soma__terminal_can(terminal, SOMA_BACKEND_EXPORTS))
 		return soma__fail(NOT_SUPPORTED, "the backend exports nothing");

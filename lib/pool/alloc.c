@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocating.  Where the pool places blocks it is the model and the mutex.  Where the resource does, the resource comes
- * first and without the mutex, so that its failure leaves the model as it was.
+ * Allocating.  Where the pool places blocks it is the model and the mutex.  Where the resource does, the
+ * resource comes first and without the mutex, so that its failure leaves the model as it was.
  */
 #include "lib/base/error.h"
 #include "lib/model/driven.h"
@@ -10,7 +10,8 @@
 #include "lib/pool/streams.h"
 
 static inline void
-fill(struct soma_allocation *handle, const struct soma_model_alloc *made, uint64_t stream, uint64_t device_ptr)
+fill(struct soma_allocation *handle, const struct soma_model_alloc *made, uint64_t stream,
+     uint64_t device_ptr)
 {
 	handle->ptr = made->ptr;
 	handle->device_ptr = device_ptr;
@@ -57,8 +58,8 @@ allocate_placed(struct soma_pool *pool, uint64_t size, uint64_t stream, struct s
 
 	if (__builtin_expect(status != SOMA_STATUS_OK, 0))
 		return status;
-	status = __builtin_expect(pool->captures, 0) ? soma__pool_stream_not_captured(pool, found) :
-						       SOMA_STATUS_OK;
+	status = __builtin_expect(pool->captures, 0) ? soma__pool_stream_not_captured(pool, found)
+						     : SOMA_STATUS_OK;
 	if (status == SOMA_STATUS_OK)
 		status = soma_model_alloc(pool->model, size, model, &made);
 	if (__builtin_expect(status == SOMA__STATUS_DEFERRED, 0))
@@ -145,7 +146,9 @@ refuse_large(const struct soma_pool *pool, uint64_t size)
 static enum soma_status
 allocate_block(struct soma_pool *pool, uint64_t size, uint64_t stream, struct soma_allocation **out)
 {
-	const struct soma_request request = { .size = sizeof request, .bytes = size, .stream = stream, .tag = pool->tag };
+	const struct soma_request request = {
+		.size = sizeof request, .bytes = size, .stream = stream, .tag = pool->tag
+	};
 	struct soma_block block = { .size = sizeof block };
 	struct soma_allocation *handle = NULL;
 	bool graph = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making pools and taking them apart.  A pool that is made or that is over is nobody else's, so no locks; but its
- * handles may be given back meanwhile.
+ * Making pools and taking them apart.  A pool that is made or that is over is nobody else's, so no locks;
+ * but its handles may be given back meanwhile.
  */
 #include "lib/base/error.h"
 #include "lib/base/sized.h"
@@ -26,10 +26,12 @@ check_sizes(const struct soma_pool_config *config)
 	if (config->max_size == 0)
 		return SOMA_STATUS_OK;
 	if (config->initial_size > config->max_size)
-		return soma__fail(INVALID_VALUE, "an initial size of %" PRIu64 " is above the maximum, %" PRIu64,
+		return soma__fail(INVALID_VALUE,
+				  "an initial size of %" PRIu64 " is above the maximum, %" PRIu64,
 				  config->initial_size, config->max_size);
 	if (config->release_threshold > config->max_size)
-		return soma__fail(INVALID_VALUE, "a release threshold of %" PRIu64 " is above the maximum, %" PRIu64,
+		return soma__fail(INVALID_VALUE,
+				  "a release threshold of %" PRIu64 " is above the maximum, %" PRIu64,
 				  config->release_threshold, config->max_size);
 	return SOMA_STATUS_OK;
 }
@@ -38,7 +40,8 @@ static enum soma_status
 check_config(const struct soma_pool_config *config, const struct soma_resource *resource)
 {
 	if (config->device < 0)
-		return soma__fail(INVALID_VALUE, "device %" PRId64 ": expected 0 or more", (uint64_t)config->device);
+		return soma__fail(INVALID_VALUE, "device %" PRId64 ": expected 0 or more",
+				  (uint64_t)config->device);
 	if (resource != NULL && config->device != soma_resource_device(resource))
 		return soma__fail(INVALID_VALUE,
 				  "the pool's device is %" PRId64 " and the resource's %" PRId64
@@ -53,8 +56,8 @@ check_config(const struct soma_pool_config *config, const struct soma_resource *
 	return check_sizes(config);
 }
 
-/* Where the backend has a pool of its own, in stream order, a second one on top only keeps memory from it; but what is
- * this machine's memory is reached by no driver. */
+/* Where the backend has a pool of its own, in stream order, a second one on top only keeps memory from it;
+ * but what is this machine's memory is reached by no driver. */
 static enum soma_placement
 choose_placement(uint64_t can, const struct soma_policy *policy)
 {
@@ -81,16 +84,19 @@ place(struct checked *checked, const struct soma_resource *resource)
 	if (checked->placement != SOMA_PLACEMENT_POOL)
 		return SOMA_STATUS_OK;
 	if ((can & SOMA_BACKEND_GUARD) != 0)
-		return soma__fail(NOT_SUPPORTED, "placement=pool over a guard: it would see segments and none of "
-						 "the blocks in them; placement=backend was expected");
+		return soma__fail(NOT_SUPPORTED,
+				  "placement=pool over a guard: it would see segments and none of "
+				  "the blocks in them; placement=backend was expected");
 	if (checked->policy.segments == SOMA_SEGMENTS_RANGE)
-		return soma__fail(NOT_SUPPORTED, "placement=pool needs a policy with segments: a range cannot be "
-						 "made of a resource's blocks");
+		return soma__fail(NOT_SUPPORTED,
+				  "placement=pool needs a policy with segments: a range cannot be "
+				  "made of a resource's blocks");
 	return SOMA_STATUS_OK;
 }
 
 static enum soma_status
-read_config(const struct soma_pool_config *given, const struct soma_resource *resource, struct checked *checked)
+read_config(const struct soma_pool_config *given, const struct soma_resource *resource,
+	    struct checked *checked)
 {
 	struct soma_pool_config *config = &checked->config;
 	enum soma_status status = SOMA_STATUS_OK;

@@ -2,9 +2,9 @@
 /*
  * Freeing, and giving handles back.
  *
- * Where the resource places blocks a free is the resource's first, without the mutex (the handle is FREEING then), and
- * the model's after it.  The resource's cannot be taken back, so the model's must not fail: without memory for its
- * records the free is owed, and told to the model by the next call that has some.
+ * Where the resource places blocks a free is the resource's first, without the mutex (the handle is FREEING
+ * then), and the model's after it.  The resource's cannot be taken back, so the model's must not fail:
+ * without memory for its records the free is owed, and told to the model by the next call that has some.
  */
 #include "lib/base/error.h"
 #include "lib/model/driven.h"
@@ -179,7 +179,8 @@ free_locked(struct soma_pool *pool, struct soma_allocation *handle, const struct
 	enum soma_status status;
 	bool over;
 
-	if (__builtin_expect(atomic_load_explicit(&handle->state, memory_order_relaxed) != SOMA__HANDLE_LIVE, 0))
+	if (__builtin_expect(atomic_load_explicit(&handle->state, memory_order_relaxed) != SOMA__HANDLE_LIVE,
+			     0))
 		status = refuse_state(handle);
 	else if (pool->placement == SOMA_PLACEMENT_BACKEND)
 		status = free_block(pool, handle, how);
@@ -229,7 +230,8 @@ soma_pool_free_ptr(struct soma_pool *pool, uint64_t ptr, uint64_t stream)
 	if (handle != NULL)
 		return free_locked(pool, handle, &(struct freeing){ .stream = stream, .release = true });
 	soma__pool_unlock(pool);
-	return soma__fail(INVALID_VALUE, "0x%" PRIx64 " is not the address of a live block of this pool", ptr);
+	return soma__fail(INVALID_VALUE, "0x%" PRIx64 " is not the address of a live block of this pool",
+			  ptr);
 }
 
 /* ---- giving handles back ------------------------------------------------------------------------------ */
@@ -265,7 +267,8 @@ soma_allocation_release(struct soma_allocation *allocation)
 	pool = allocation->pool;
 	switch (atomic_load_explicit(&allocation->state, memory_order_acquire)) {
 	case SOMA__HANDLE_LIVE:
-		return free_one(allocation, &(struct freeing){ .stream = allocation->stream, .release = true });
+		return free_one(allocation,
+				&(struct freeing){ .stream = allocation->stream, .release = true });
 	case SOMA__HANDLE_FREED:
 		break;
 	default:

@@ -2,11 +2,11 @@
 /*
  * Allocations that what the pool has does not serve.
  *
- * First it is asked, by marks, what has become free meanwhile.  Then the model is let go up its ladder (HACKING,
- * "Alloc", from step 5); where it wants a segment it is stopped, the segment is made without the mutex, and the
- * model asked again with the segment in hand, or with the resource's refusal.  What the model gives back on
- * its way (release_on_failure) goes to the resource before that is asked again.  Nothing has changed in
- * the model when it is stopped, so other threads may use it meanwhile.
+ * First it is asked, by marks, what has become free meanwhile.  Then the model is let go up its ladder
+ * (HACKING, "Alloc", from step 5); where it wants a segment it is stopped, the segment is made without the
+ * mutex, and the model asked again with the segment in hand, or with the resource's refusal.  What the
+ * model gives back on its way (release_on_failure) goes to the resource before that is asked again.
+ * Nothing has changed in the model when it is stopped, so other threads may use it meanwhile.
  */
 #include <string.h>
 

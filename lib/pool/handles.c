@@ -57,7 +57,8 @@ soma__handles_collect(struct soma_pool *pool)
 	while (!atomic_compare_exchange_weak_explicit(&pool->returned, &head, head & SOMA__HANDLES_CLOSED,
 						      memory_order_acquire, memory_order_relaxed))
 		;
-	for (handle = (struct soma_allocation *)(head & ~SOMA__HANDLES_CLOSED); handle != NULL; handle = next) {
+	for (handle = (struct soma_allocation *)(head & ~SOMA__HANDLES_CLOSED); handle != NULL;
+	     handle = next) {
 		next = handle->next;
 		soma__handle_put(pool, handle);
 	}
@@ -99,7 +100,8 @@ soma_pool_find(struct soma_pool *pool, uint64_t ptr, struct soma_allocation **al
 	handle = soma__handle_find(pool, ptr);
 	soma__pool_unlock(pool);
 	if (handle == NULL)
-		return soma__fail(NOT_FOUND, "0x%" PRIx64 " is not the address of a live block of this pool", ptr);
+		return soma__fail(NOT_FOUND, "0x%" PRIx64 " is not the address of a live block of this pool",
+				  ptr);
 	*allocation = handle;
 	return SOMA_STATUS_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles: taken from the arena and used again, and found by their blocks' addresses.  The mutex is held, but by
- * soma__handle_return().
+ * Handles: taken from the arena and used again, and found by their blocks' addresses.  The mutex is held,
+ * but by soma__handle_return().
  */
 #ifndef SOMA_LIB_POOL_HANDLES_H
 #define SOMA_LIB_POOL_HANDLES_H

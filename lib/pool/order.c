@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams, events, synchronising, readiness.  A real event or wait is queued before the model is told; if the model
- * then cannot take it, the streams have more order than it knows of, which harms nobody.
+ * Streams, events, synchronising, readiness.  A real event or wait is queued before the model is told; if
+ * the model then cannot take it, the streams have more order than it knows of, which harms nobody.
  */
 #include "lib/base/error.h"
 #include "lib/model/driven.h"
@@ -114,8 +114,8 @@ soma_pool_record_event(struct soma_pool *pool, uint64_t stream, uint64_t *seq)
 	soma__pool_lock(pool);
 	status = soma__pool_stream(pool, stream, &found, &model);
 	if (status == SOMA_STATUS_OK)
-		status = found != NULL ? record_real(pool, found, &at) :
-					 soma_model_record_event(pool->model, model, &at);
+		status = found != NULL ? record_real(pool, found, &at)
+				       : soma_model_record_event(pool->model, model, &at);
 	soma__pool_unlock(pool);
 	if (status == SOMA_STATUS_OK)
 		*seq = at;
@@ -135,7 +135,8 @@ wait_real(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t eve
 	if (from == NULL) {
 		if (soma__order_stream(pool->resource, event_stream) != NULL)
 			return soma__fail(INVALID_VALUE,
-					  "stream %" PRIu64 " was not used with this pool: it has no event %" PRIu64,
+					  "stream %" PRIu64
+					  " was not used with this pool: it has no event %" PRIu64,
 					  event_stream, event_seq);
 		return SOMA_STATUS_OK;
 	}
@@ -161,8 +162,8 @@ soma_pool_wait_event(struct soma_pool *pool, uint64_t stream, uint64_t event_str
 	soma__pool_lock(pool);
 	status = soma__pool_stream(pool, stream, &found, &model);
 	if (status == SOMA_STATUS_OK)
-		status = found != NULL ? wait_real(pool, found, event_stream, event_seq) :
-					 soma_model_wait_event(pool->model, model, event_stream, event_seq);
+		status = found != NULL ? wait_real(pool, found, event_stream, event_seq)
+				       : soma_model_wait_event(pool->model, model, event_stream, event_seq);
 	soma__pool_unlock(pool);
 	return status;
 }
@@ -172,12 +173,14 @@ soma_pool_wait_event(struct soma_pool *pool, uint64_t stream, uint64_t event_str
 static bool
 is_ready_in_model(const struct soma_pool *pool, const struct soma_allocation *handle)
 {
-	const struct soma_model_alloc alloc = { .stream = handle->model_stream, .ready_seq = handle->ready_seq };
+	const struct soma_model_alloc alloc = { .stream = handle->model_stream,
+						.ready_seq = handle->ready_seq };
 
 	return soma_model_is_ready_same_stream(pool->model, &alloc);
 }
 
-/* One mark behind the allocation is enough to ask; a new one each time would never be done on a busy stream. */
+/* One mark behind the allocation is enough to ask; a new one each time would never be done on a busy
+ * stream. */
 static void
 ask(struct soma_pool *pool, const struct soma_allocation *handle)
 {

@@ -2,14 +2,14 @@
 /*
  * A pool, as the parts of lib/pool see it.
  *
- * Everything but what is said otherwise is protected by `mutex`, which is held over calls of the model, and over
- * recording, queueing and asking events, none of which waits; never over what may wait: allocating and freeing at
- * the resource, and synchronising.  `growing` is a turn: taken, before mutex, by threads that need a new
- * segment, and held over the resource's call; nobody else waits for it.
+ * Everything but what is said otherwise is protected by `mutex`, which is held over calls of the model, and
+ * over recording, queueing and asking events, none of which waits; never over what may wait: allocating and
+ * freeing at the resource, and synchronising.  `growing` is a turn: taken, before mutex, by threads that
+ * need a new segment, and held over the resource's call; nobody else waits for it.
  *
- * Two things hold at all times.  An order between streams that the model knows of is queued on the real streams
- * before the mutex is let go (or implied by the driver's rules).  And the model knows of progress only
- * what an event, or a synchronisation, has said.
+ * Two things hold at all times.  An order between streams that the model knows of is queued on the real
+ * streams before the mutex is let go (or implied by the driver's rules).  And the model knows of progress
+ * only what an event, or a synchronisation, has said.
  */
 #ifndef SOMA_LIB_POOL_POOL_H
 #define SOMA_LIB_POOL_POOL_H
@@ -35,10 +35,10 @@ enum soma__handle_state {
 
 struct soma_allocation {
 	struct soma_pool *pool;
-	_Atomic uint32_t state; /* enum soma__handle_state; written under mutex */
-	bool graph;             /* the block is a graph's: the model does not know it */
-	bool owed;              /* freed, and the model is still to be told (free.c) */
-	bool released;          /* ... and the caller has given the handle back */
+	_Atomic uint32_t state;        /* enum soma__handle_state; written under mutex */
+	bool graph;                    /* the block is a graph's: the model does not know it */
+	bool owed;                     /* freed, and the model is still to be told (free.c) */
+	bool released;                 /* ... and the caller has given the handle back */
 	struct soma_allocation *next;  /* unused; given back; owed */
 	struct soma_allocation *chain; /* in its bucket */
 	uint64_t ptr;
@@ -74,12 +74,12 @@ struct soma_pool {
 	struct soma_model *model;
 	struct soma_resource *resource; /* never changes; NULL: alone */
 	struct soma__arena *arena;
-	bool placed;   /* never changes: blocks are where the model puts them */
+	bool placed;      /* never changes: blocks are where the model puts them */
 	bool captures;    /* the same: whether streams are captured is looked at by every call ... */
 	bool may_capture; /* ... and where an event is needed */
 	bool per_stream;
 	bool destroyed;
-	bool gone;     /* everything went back; the handles alone remain */
+	bool gone;       /* everything went back; the handles alone remain */
 	bool is_default; /* the registry's mutex */
 	int device;
 	uint32_t tag;
@@ -129,8 +129,8 @@ enum soma_status soma__registry_leave(struct soma_pool *pool);
 /* Ends the default pool of a device if there is one; for a runtime that closes. */
 void soma__pool_end_default(int device);
 
-/* grow.c: an allocation that the held model deferred, with the mutex held; it is let go meanwhile.  `stream` is the
- * caller's id. */
+/* grow.c: an allocation that the held model deferred, with the mutex held; it is let go meanwhile.
+ * `stream` is the caller's id. */
 enum soma_status soma__pool_grow(struct soma_pool *pool, uint64_t size, uint64_t stream,
 				 struct soma_model_alloc *made);
 /* grow.c: reserves a segment for a new pool. */

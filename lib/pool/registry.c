@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The default and the current pool of each device.  `mutex` protects the list, and is held over making and ending a
- * default pool, so that a device has one.
+ * The default and the current pool of each device.  `mutex` protects the list, and is held over making and
+ * ending a default pool, so that a device has one.
  */
 #include <stdlib.h>
 
@@ -87,7 +87,8 @@ default_locked(int ordinal, struct soma_resource *resource, struct soma_pool **p
 	if (device->standard == NULL)
 		status = make_default(device, resource);
 	else if (resource != NULL && device->standard->resource != resource)
-		status = soma__fail(INVALID_VALUE, "the default pool of device %" PRId64 " is over another resource",
+		status = soma__fail(INVALID_VALUE,
+				    "the default pool of device %" PRId64 " is over another resource",
 				    (uint64_t)ordinal);
 	if (status == SOMA_STATUS_OK)
 		*pool = device->standard;

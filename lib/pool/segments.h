@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segments: blocks of the resource that the model cuts up.  They are allocated and freed on a stream of the pool's
- * own, where nothing runs, so that they can be used on any stream at once, and go when the model says that nothing
- * uses them.
+ * Segments: blocks of the resource that the model cuts up.  They are allocated and freed on a stream of the
+ * pool's own, where nothing runs, so that they can be used on any stream at once, and go when the model
+ * says that nothing uses them.
  */
 #ifndef SOMA_LIB_POOL_SEGMENTS_H
 #define SOMA_LIB_POOL_SEGMENTS_H

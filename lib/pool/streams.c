@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of streams, marks, and what they tell the model.  The mutex is held; recording, queueing and asking events
- * does not wait.
+ * The table of streams, marks, and what they tell the model.  The mutex is held; recording, queueing and
+ * asking events does not wait.
  */
 #include "lib/pool/streams.h"
 
@@ -208,8 +208,8 @@ soma__pool_stream_find(struct soma_pool *pool, uint64_t id)
 static enum soma_status
 make_stream(struct soma_pool *pool, struct soma__stream *place, uint64_t id, struct soma__pool_stream *stream)
 {
-	unsigned flags = soma__order_is_blocking(pool->resource, place) ? SOMA_STREAM_BLOCKING :
-									   SOMA_STREAM_NON_BLOCKING;
+	unsigned flags = soma__order_is_blocking(pool->resource, place) ? SOMA_STREAM_BLOCKING
+									: SOMA_STREAM_NON_BLOCKING;
 	enum soma_status status = SOMA_STATUS_OK;
 
 	stream->model = 0;

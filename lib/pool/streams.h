@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The resource's streams as a pool's model knows them, and marks: real events that stand for the model's positions.
+ * The resource's streams as a pool's model knows them, and marks: real events that stand for the model's
+ * positions.
  *
- * A mark (seq, event) says that when the event is done, everything below position seq of the stream has executed; the
- * event may cover more.  Marks are by ascending seq, and few: when there is no room the latest one is replaced by
- * a later one, which proves as much.  One is made when an event is recorded by the caller, when a wait needs
- * one, and when growing or a question asks what is free by now; so an allocation and a free make none.
- * A mark goes only when its event is done: a later event may stand for the same position and for more work.
+ * A mark (seq, event) says that when the event is done, everything below position seq of the stream has
+ * executed; the event may cover more.  Marks are by ascending seq, and few: when there is no room the
+ * latest one is replaced by a later one, which proves as much.  One is made when an event is recorded by
+ * the caller, when a wait needs one, and when growing or a question asks what is free by now; so an
+ * allocation and a free make none.  A mark goes only when its event is done: a later event may stand for
+ * the same position and for more work.
  *
  * The mutex is held.  A pool alone has no table: its ids are the model's.
  */
@@ -33,7 +35,8 @@ struct soma__pool_stream {
 };
 
 /* The rest of soma__pool_stream(). */
-enum soma_status soma__pool_stream_enter(struct soma_pool *pool, uint64_t id, struct soma__pool_stream **stream);
+enum soma_status soma__pool_stream_enter(struct soma_pool *pool, uint64_t id,
+					 struct soma__pool_stream **stream);
 
 /* The stream for new work; *stream is NULL in a pool alone, where the model knows whether there is one. */
 static inline enum soma_status
@@ -61,7 +64,8 @@ soma__pool_stream(struct soma_pool *pool, uint64_t id, struct soma__pool_stream 
 struct soma__pool_stream *soma__pool_stream_find(struct soma_pool *pool, uint64_t id);
 
 /* STREAM_MISUSE when it is being captured. */
-enum soma_status soma__pool_stream_not_captured(struct soma_pool *pool, const struct soma__pool_stream *stream);
+enum soma_status soma__pool_stream_not_captured(struct soma_pool *pool,
+						const struct soma__pool_stream *stream);
 
 /* A mark at the stream's present end, as far as one is needed (all may be done). */
 enum soma_status soma__pool_mark_now(struct soma_pool *pool, struct soma__pool_stream *stream);
@@ -74,17 +78,19 @@ void soma__pool_mark_put(struct soma_pool *pool, struct soma__pool_stream *strea
 enum soma_status soma__pool_stream_wait(struct soma_pool *pool, const struct soma__pool_stream *stream,
 					struct soma__pool_stream *from, uint64_t seq);
 
-/* Tells the model how far the stream is, by its marks; after marking what was freed.  True: further than before. */
+/* Tells the model how far the stream is, by its marks; after marking what was freed.  True: further than
+ * before. */
 bool soma__pool_stream_poll(struct soma_pool *pool, struct soma__pool_stream *stream);
 
 /* The same for some streams, other ones each time. */
 bool soma__pool_poll(struct soma_pool *pool);
 
 /* The model's driver: by the model's ids. */
-enum soma_status soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream, uint64_t wait_seq);
+enum soma_status soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream,
+					uint64_t wait_seq);
 
-/* Says in what order all segments go back, after the work that is queued on the pool's streams.  Nobody else uses the pool.
- * Waits only where an order cannot be queued. */
+/* Says in what order all segments go back, after the work that is queued on the pool's streams.  Nobody
+ * else uses the pool.  Waits only where an order cannot be queued. */
 void soma__pool_streams_end(struct soma_pool *pool);
 
 #endif

@@ -64,7 +64,8 @@ soma__window_take(uint64_t max_size, struct soma__window *window)
 	pthread_mutex_unlock(&mutex);
 	if (at == NULL)
 		return soma__fail(NOT_SUPPORTED,
-				  "no %" PRIu64 " bytes of virtual addresses are left for another pool", length);
+				  "no %" PRIu64 " bytes of virtual addresses are left for another pool",
+				  length);
 	return SOMA_STATUS_OK;
 }
 

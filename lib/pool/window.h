@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows: ranges of addresses that are nobody's memory, one for each pool whose blocks have virtual names, so that
- * no two pools of the process have an address in common.  They lie above what a process can have mapped.
+ * Windows: ranges of addresses that are nobody's memory, one for each pool whose blocks have virtual names,
+ * so that no two pools of the process have an address in common.  They lie above what a process can have
+ * mapped.
  *
  * A window is part of its pool.  Any thread; one mutex for the process, held for a walk over the pools.
  */

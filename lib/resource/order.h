@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a pool over a resource needs of its terminal: the order of its streams as events, and frees that do not
- * follow the stream that the block was allocated on.
+ * What a pool over a resource needs of its terminal: the order of its streams as events, and frees that do
+ * not follow the stream that the block was allocated on.
  *
  * Nothing here waits unless it says so, so it may be called with a lock held that is the caller's own.
  * (Recording takes the stream's mutex; see streams.h for the one case in which that is held over a wait.)
@@ -16,8 +16,8 @@
 /* SOMA_BACKEND_*, of the backend. */
 uint64_t soma__order_capabilities(const struct soma_resource *resource);
 
-/* The stream's place, which is good for as long as the resource is; NULL when there is no such stream, or it is
- * destroyed: STREAM_MISUSE, recorded. */
+/* The stream's place, which is good for as long as the resource is; NULL when there is no such stream, or
+ * it is destroyed: STREAM_MISUSE, recorded. */
 struct soma__stream *soma__order_stream(struct soma_resource *resource, uint64_t id);
 
 /* Whether it still is that stream and not destroyed. */
@@ -31,7 +31,8 @@ soma__order_is_open(const struct soma__stream *stream, uint64_t id)
 /* The driver's handle; false: there is none. */
 bool soma__order_native(struct soma_resource *resource, uint64_t id, uint64_t *native);
 
-/* Whether the stream is ordered with the legacy default stream.  Where the backend does not say, it counts as not. */
+/* Whether the stream is ordered with the legacy default stream.  Where the backend does not say, it counts
+ * as not. */
 bool soma__order_is_blocking(struct soma_resource *resource, const struct soma__stream *stream);
 
 /* Whether the stream is being captured into a graph. */
@@ -47,13 +48,14 @@ enum soma_status soma__order_wait(struct soma_resource *resource, uint64_t id, s
 bool soma__order_is_done(struct soma_resource *resource, struct soma__event *event);
 void soma__order_drop(struct soma_resource *resource, struct soma__event *event);
 
-/* As soma_resource_deallocate(), but in the order of this stream; the caller has it ordered after all work on the
- * block but recorded uses. */
+/* As soma_resource_deallocate(), but in the order of this stream; the caller has it ordered after all work
+ * on the block but recorded uses. */
 enum soma_status soma__resource_deallocate_on(struct soma_resource *resource, const struct soma_block *block,
 					      uint64_t stream);
 
-/* The same at once, in no order: the caller knows that nothing uses the block any more.  Recorded uses are not
- * waited for. */
-enum soma_status soma__resource_deallocate_now(struct soma_resource *resource, const struct soma_block *block);
+/* The same at once, in no order: the caller knows that nothing uses the block any more.  Recorded uses are
+ * not waited for. */
+enum soma_status soma__resource_deallocate_now(struct soma_resource *resource,
+					       const struct soma_block *block);
 
 #endif

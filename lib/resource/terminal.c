@@ -374,7 +374,6 @@ free_claimed(struct soma__terminal *terminal, struct soma__record *record)
 	return status;
 }
 
-
 /* Its own errors must not hide ours, which are therefore recorded last. */
 enum soma_status
 soma__terminal_stale(struct soma__terminal *terminal, struct soma_block_id block, uint64_t ptr,
