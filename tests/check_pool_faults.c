@@ -263,5 +263,31 @@ START_TEST(a_free_is_never_lost_for_want_of_memory)
 }
 END_TEST
 
+/* Nor does it matter when there is no model any more that could be told. */
+START_TEST(the_last_free_of_a_destroyed_pool_may_lack_memory)
+{
+	for (unsigned long nth = 1; nth < 12; nth++) {
+		struct scene s;
+		struct soma_allocation *x;
+		ck_assert(start(&s, BLOCKS_OF_THE_BACKEND, 0, 0));
+		s.a = make_stream(&s);
+		x = alloc(s.pool, 1000, s.a);
+		ck_ok(soma_pool_destroy(s.pool));
+		soma__arena_fail_nth(nth);
+		enum soma_status status = soma_pool_free(x, s.a);
+		soma__arena_fail_nth(0);
+		if (status != SOMA_STATUS_OK)
+			ck_ok(soma_pool_free(x, s.a));
+		ck_assert(soma_allocation_is_freed(x));
+		ck_ok(soma_allocation_release(x));
+		fake_run_all(s.fake);
+		ck_ok(soma_resource_reap_pending(s.resource));
+		ck_assert_uint_eq(soma_resource_bytes_outstanding(s.resource), 0);
+		soma_resource_release(s.resource);
+		fake_destroy(s.fake);
+	}
+}
+END_TEST
+
 UNIT_MAIN("pool_faults", every_host_allocation_may_fail, every_call_of_the_backend_may_fail,
-	  a_free_is_never_lost_for_want_of_memory)
+	  a_free_is_never_lost_for_want_of_memory, the_last_free_of_a_destroyed_pool_may_lack_memory)

@@ -225,19 +225,32 @@ soma__pool_bury(struct soma_pool *pool)
 	soma__arena_destroy(pool->arena);
 }
 
+/* There will be no model to be told. */
+static void
+forgive_owed(struct soma_pool *pool)
+{
+	struct soma_allocation *next;
+
+	pthread_mutex_lock(&pool->mutex);
+	for (struct soma_allocation *handle = pool->owed; handle != NULL; handle = next) {
+		next = handle->next;
+		handle->owed = false;
+		if (handle->released)
+			soma__handle_put(pool, handle);
+	}
+	pool->owed = NULL;
+	pthread_mutex_unlock(&pool->mutex);
+}
+
 void
 soma__pool_finish(struct soma_pool *pool)
 {
 	bool last;
 
+	forgive_owed(pool);
 	give_back(pool);
 	pthread_mutex_lock(&pool->mutex);
 	pool->gone = true;
-	for (; pool->owed != NULL; pool->owed = pool->owed->next) {
-		pool->owed->owed = false;
-		if (pool->owed->released)
-			soma__handle_put(pool, pool->owed);
-	}
 	soma__handles_collect(pool);
 	last = pool->spare_count == pool->carved;
 	pthread_mutex_unlock(&pool->mutex);

@@ -91,6 +91,9 @@ attempt_growing(struct soma_pool *pool, uint64_t size, struct soma__growth_call 
 static void
 make_segment(struct soma_pool *pool, struct soma__growth_call *call, struct kept_error *kept)
 {
+	if (call->segment != NULL)
+		soma__segment_leave(pool, call->segment);
+	call->segment = NULL;
 	soma__pool_unlock(pool);
 	soma__segments_flush(pool);
 	call->refusal = soma__segment_make(pool, call->wanted, call->stream, &call->segment);
@@ -106,7 +109,7 @@ climb(struct soma_pool *pool, uint64_t size, struct soma__growth_call *call, str
 	enum soma_status status;
 
 	for (unsigned round = 0;; round++) {
-		call->last = round == ROUNDS;
+		call->last = round >= ROUNDS;
 		status = attempt_growing(pool, size, call, made);
 		if (status != SOMA__STATUS_DEFERRED)
 			break;

@@ -39,9 +39,9 @@ acquire(void *context, uint64_t stream, uint64_t size, uint64_t *address)
 	}
 	call->wanted = size;
 	/* What the model has just released may be what the resource was short of. */
-	if (call->refusal == SOMA_STATUS_OK || (call->given_back && !call->last))
+	if ((call->refusal == SOMA_STATUS_OK || call->given_back) && !call->last)
 		return SOMA__STATUS_DEFERRED;
-	return call->refusal;
+	return call->refusal != SOMA_STATUS_OK ? call->refusal : SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 }
 
 static void

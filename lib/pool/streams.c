@@ -162,12 +162,17 @@ soma__pool_stream_poll(struct soma_pool *pool, struct soma__pool_stream *stream)
 bool
 soma__pool_poll(struct soma_pool *pool)
 {
-	uint32_t looks = pool->slots < POLL_MAX ? pool->slots : POLL_MAX;
 	bool news = false;
+	uint32_t looks = 0;
 
-	for (uint32_t i = 0; i < looks; i++) {
+	if (soma_model_pending_free_count(pool->model) == 0)
+		return false;
+	for (uint32_t i = 0; i < pool->slots && looks < POLL_MAX; i++) {
 		struct soma__pool_stream *stream = pool->streams[pool->cursor++ % pool->slots];
-		if (stream != NULL && stream->id != UNUSED && soma__pool_stream_poll(pool, stream))
+		if (stream == NULL || stream->id == UNUSED)
+			continue;
+		looks++;
+		if (soma__pool_stream_poll(pool, stream))
 			news = true;
 	}
 	return news;
