@@ -378,8 +378,78 @@ START_TEST(threads_share_a_pool_where_the_resource_places_the_blocks)
 }
 END_TEST
 
+/* ---- a pool that is destroyed under its users --------------------------------------------------- */
+
+#define LEAVERS 4
+#define OWNED 30
+
+struct leaver {
+	pthread_t thread;
+	pthread_barrier_t *barrier;
+	uint64_t stream;
+	struct soma_allocation *live[OWNED];
+	struct soma_allocation *freed[OWNED];
+};
+
+static void *
+leave(void *argument)
+{
+	struct leaver *l = argument;
+
+	pthread_barrier_wait(l->barrier);
+	for (unsigned i = 0; i < OWNED; i++) {
+		ck_ok(soma_allocation_release(l->freed[i]));
+		if (i % 2 == 0)
+			ck_ok(soma_pool_free(l->live[i], l->stream));
+		ck_ok(soma_allocation_release(l->live[i]));
+	}
+	return NULL;
+}
+
+static void
+destroy_under_users(enum kind kind)
+{
+	struct setup s = set_up(kind, (struct soma_pool_config){ .release_threshold = UINT64_MAX });
+	struct leaver leavers[LEAVERS];
+	pthread_barrier_t barrier;
+
+	pthread_barrier_init(&barrier, NULL, LEAVERS + 1);
+	for (unsigned t = 0; t < LEAVERS; t++) {
+		struct leaver *l = &leavers[t];
+		*l = (struct leaver){ .barrier = &barrier, .stream = stream_of(s) };
+		for (unsigned i = 0; i < OWNED; i++) {
+			l->live[i] = alloc(s.pool, 1000 * (i + 1), l->stream);
+			l->freed[i] = alloc(s.pool, 1000, l->stream);
+			ck_ok(soma_pool_free(l->freed[i], l->stream));
+		}
+		ck_assert_int_eq(pthread_create(&l->thread, NULL, leave, l), 0);
+	}
+	pthread_barrier_wait(&barrier);
+	ck_ok(soma_pool_destroy(s.pool));
+	for (unsigned t = 0; t < LEAVERS; t++)
+		pthread_join(leavers[t].thread, NULL);
+	pthread_barrier_destroy(&barrier);
+	if (s.resource == NULL)
+		return;
+	ck_ok(s.resource->terminal->ops->synchronize(s.resource->terminal->self));
+	ck_ok(soma_resource_reap_pending(s.resource));
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(s.resource), 0);
+	soma_resource_release(s.resource);
+}
+
+START_TEST(a_pool_may_be_destroyed_while_threads_free_its_blocks)
+{
+	for (unsigned round = 0; round < 30; round++) {
+		destroy_under_users(ALONE);
+		destroy_under_users(POOL_OVER_HOST);
+		destroy_under_users(BACKEND_OVER_HOST);
+	}
+}
+END_TEST
+
 UNIT_MAIN("pool_random", bytes_survive_while_the_pool_is_at_its_maximum, bytes_survive_while_the_pool_grows,
 	  bytes_survive_with_a_pool_for_each_stream, bytes_survive_where_the_resource_places_the_blocks,
 	  bytes_survive_over_a_guard, threads_share_a_pool_at_its_maximum,
 	  threads_share_a_pool_that_grows_and_gives_back,
-	  threads_share_a_pool_where_the_resource_places_the_blocks)
+	  threads_share_a_pool_where_the_resource_places_the_blocks,
+	  a_pool_may_be_destroyed_while_threads_free_its_blocks)
