@@ -421,60 +421,6 @@ START_TEST(behaviour_21_the_maximum_stops_growth_but_not_reuse)
 }
 END_TEST
 
-START_TEST(behaviour_22_a_pool_ends_with_its_last_block_and_a_default_pool_never)
-{
-	for (kind = ALONE; kind < KINDS; kind++) {
-		struct setup s = set_up(kind, KEEP);
-		uint64_t stream = stream_of(s);
-		struct soma_allocation *x = alloc(s.pool, 1000, stream), *y = alloc(s.pool, 2000, stream);
-		if (s.resource != NULL)
-			fill(s.resource, soma_allocation_device_ptr(y), 9, 2000, stream);
-		ck_ok(soma_pool_destroy(s.pool));
-		ck_is(try_alloc(s.pool, 1000, stream), INVALID_VALUE);
-		drop(x, stream);
-		if (s.resource != NULL)
-			ck_assert_uint_gt(soma_resource_bytes_outstanding(s.resource), 0);
-		ck_ok(soma_pool_free(y, stream));
-		/* Nothing was waited for; the memory goes when the stream is past the free. */
-		ck_assert(soma_allocation_is_freed(y));
-		ck_assert_uint_eq(soma_allocation_size(y), 2000);
-		if (kind == POOL_OVER_HOST || kind == BACKEND_OVER_HOST) {
-			ck_ok(soma_resource_reap_pending(s.resource));
-			ck_assert_uint_gt(soma_resource_bytes_outstanding(s.resource), 0);
-			ck_ok(s.resource->terminal->ops->synchronize(s.resource->terminal->self));
-			ck_ok(soma_resource_reap_pending(s.resource));
-			ck_assert_uint_eq(soma_resource_bytes_outstanding(s.resource), 0);
-		}
-		ck_assert(soma_pool_is_ready(y));
-		ck_ok(soma_allocation_release(y));
-		soma_resource_release(s.resource);
-	}
-	struct soma_pool *standard;
-	ck_ok(soma_pool_default(3, NULL, &standard));
-	ck_is(soma_pool_destroy(standard), INVALID_VALUE);
-	drop(alloc(standard, 100, 0), 0);
-}
-END_TEST
-
-START_TEST(behaviour_23_destroying_the_current_pool_makes_the_default_one_current)
-{
-	struct soma_pool *standard, *current,
-		*other = pool_over(NULL, (struct soma_pool_config){ .device = 3 });
-
-	ck_is(soma_pool_current(3, &current), NOT_FOUND);
-	ck_ok(soma_pool_default(3, NULL, &standard));
-	ck_ok(soma_pool_current(3, &current));
-	ck_assert_ptr_eq(current, standard);
-	ck_ok(soma_pool_set_current(3, other));
-	ck_ok(soma_pool_current(3, &current));
-	ck_assert_ptr_eq(current, other);
-	ck_ok(soma_pool_destroy(other));
-	ck_ok(soma_pool_current(3, &current));
-	ck_assert_ptr_eq(current, standard);
-	ck_is(soma_pool_current(4, &current), NOT_FOUND);
-}
-END_TEST
-
 UNIT_MAIN("pool_behaviours", behaviour_01_a_stream_reuses_its_own_free_without_synchronising,
 	  behaviour_02_an_unrelated_stream_grows_with_all_policies_off,
 	  behaviour_03_a_stream_that_waited_for_the_free_reuses_it,
@@ -494,6 +440,4 @@ UNIT_MAIN("pool_behaviours", behaviour_01_a_stream_reuses_its_own_free_without_s
 	  behaviour_17_a_free_that_was_not_observed_cannot_be_trimmed,
 	  behaviour_18_a_segment_with_one_live_block_is_kept_whole,
 	  behaviour_19_a_peak_can_be_set_to_0_alone_and_becomes_the_current_value,
-	  behaviour_20_current_values_cannot_be_set, behaviour_21_the_maximum_stops_growth_but_not_reuse,
-	  behaviour_22_a_pool_ends_with_its_last_block_and_a_default_pool_never,
-	  behaviour_23_destroying_the_current_pool_makes_the_default_one_current)
+	  behaviour_20_current_values_cannot_be_set, behaviour_21_the_maximum_stops_growth_but_not_reuse)

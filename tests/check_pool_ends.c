@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The behaviours 22 to 24: how pools end, the default and the current pool, frees in no order.  What a
+ * backend is asked then is in check_pool_fake. */
+#include "tests/pool_fixture.h"
+
+#define KEEP ((struct soma_pool_config){ .release_threshold = UINT64_MAX })
+
+START_TEST(behaviour_22_a_pool_ends_with_its_last_block_and_a_default_pool_never)
+{
+	for (enum kind kind = ALONE; kind < KINDS; kind++) {
+		struct setup s = set_up(kind, KEEP);
+		uint64_t stream = stream_of(s);
+		struct soma_allocation *x = alloc(s.pool, 1000, stream), *y = alloc(s.pool, 2000, stream);
+		if (s.resource != NULL)
+			fill(s.resource, soma_allocation_device_ptr(y), 9, 2000, stream);
+		ck_ok(soma_pool_destroy(s.pool));
+		ck_is(try_alloc(s.pool, 1000, stream), INVALID_VALUE);
+		drop(x, stream);
+		if (s.resource != NULL)
+			ck_assert_uint_gt(soma_resource_bytes_outstanding(s.resource), 0);
+		ck_ok(soma_pool_free(y, stream));
+		/* Nothing was waited for; the memory goes when the stream is past the free. */
+		ck_assert(soma_allocation_is_freed(y));
+		ck_assert_uint_eq(soma_allocation_size(y), 2000);
+		if (kind == POOL_OVER_HOST || kind == BACKEND_OVER_HOST) {
+			ck_ok(soma_resource_reap_pending(s.resource));
+			ck_assert_uint_gt(soma_resource_bytes_outstanding(s.resource), 0);
+			ck_ok(s.resource->terminal->ops->synchronize(s.resource->terminal->self));
+			ck_ok(soma_resource_reap_pending(s.resource));
+			ck_assert_uint_eq(soma_resource_bytes_outstanding(s.resource), 0);
+		}
+		ck_assert(soma_pool_is_ready(y));
+		ck_ok(soma_allocation_release(y));
+		soma_resource_release(s.resource);
+	}
+	struct soma_pool *standard;
+	ck_ok(soma_pool_default(3, NULL, &standard));
+	ck_is(soma_pool_destroy(standard), INVALID_VALUE);
+	drop(alloc(standard, 100, 0), 0);
+}
+END_TEST
+
+START_TEST(behaviour_23_destroying_the_current_pool_makes_the_default_one_current)
+{
+	struct soma_pool *standard, *current,
+		*other = pool_over(NULL, (struct soma_pool_config){ .device = 3 });
+
+	ck_is(soma_pool_current(3, &current), NOT_FOUND);
+	ck_ok(soma_pool_default(3, NULL, &standard));
+	ck_ok(soma_pool_current(3, &current));
+	ck_assert_ptr_eq(current, standard);
+	ck_ok(soma_pool_set_current(3, other));
+	ck_ok(soma_pool_current(3, &current));
+	ck_assert_ptr_eq(current, other);
+	ck_ok(soma_pool_destroy(other));
+	ck_ok(soma_pool_current(3, &current));
+	ck_assert_ptr_eq(current, standard);
+	ck_is(soma_pool_current(4, &current), NOT_FOUND);
+}
+END_TEST
+
+START_TEST(behaviour_24_a_guard_reports_a_free_in_no_order_while_work_is_pending)
+{
+	const struct soma_backend_option callback = { "guard.on_error", "callback" };
+	const struct soma__backend_config config = {
+		.name = "guard:host", .search = STACK_FOLDERS, .option_count = 1, .options = &callback
+	};
+	struct soma_backend_guard_stats stats = { .size = sizeof stats };
+	struct setup s = { 0 };
+
+	ck_ok(soma__resource_open(&config, &s.resource));
+	s.pool = pool_over(s.resource, KEEP);
+	uint64_t a = stream_of(s);
+	struct soma_allocation *x = alloc(s.pool, 1000, a), *y = alloc(s.pool, 1000, a);
+	ck_ok(soma_pool_synchronize(s.pool, a));
+	ck_ok(soma_pool_free_now(x));
+	ck_ok(s.resource->terminal->ops->guard_stats(s.resource->terminal->self, &stats));
+	ck_assert_uint_eq(stats.reports, 0);
+	struct soma_use use = { .size = sizeof use };
+	ck_ok(soma_resource_prepare_use(s.resource, y->id, a, SOMA_ACCESS_WRITE, &use));
+	fill(s.resource, soma_allocation_device_ptr(y), 1, 1000, a);
+	ck_ok(soma_resource_finish_use(s.resource, &use, 1));
+	ck_ok(soma_pool_free_now(y));
+	ck_ok(s.resource->terminal->ops->guard_stats(s.resource->terminal->self, &stats));
+	ck_assert_uint_eq(stats.reports, 1);
+	ck_ok(soma_allocation_release(x));
+	ck_ok(soma_allocation_release(y));
+	take_down(s);
+}
+END_TEST
+
+UNIT_MAIN("pool_ends", behaviour_22_a_pool_ends_with_its_last_block_and_a_default_pool_never,
+	  behaviour_23_destroying_the_current_pool_makes_the_default_one_current,
+	  behaviour_24_a_guard_reports_a_free_in_no_order_while_work_is_pending)
