@@ -9,6 +9,7 @@
  */
 #include <check.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "tests/engine.h"
@@ -23,12 +24,14 @@ struct recording {
 	uint64_t digest;
 };
 
-/* The last one begins with more live blocks than its batch_above and falls below. */
+/* Those with a batch_above begin with more live blocks than that and fall below. */
 static const struct recording recordings[] = {
 	{ "strict", 200, 200000, (uint64_t)1 << 22, (uint64_t)1 << 28, 0, 0x8ebda8335c68db0d },
 	{ "cuda", 200, 200000, (uint64_t)1 << 26, (uint64_t)1 << 30, 0, 0x55f8782b1d8b034f },
 	{ "pytorch", 200, 200000, (uint64_t)1 << 25, (uint64_t)1 << 30, 0, 0xce1240e2b6681c86 },
 	{ "cuda", 2400, 20000, (uint64_t)1 << 16, 0, 2000, 0xb344c260a05d7a27 },
+	{ "soma", 200, 200000, (uint64_t)1 << 26, (uint64_t)1 << 30, 0, 1 },
+	{ "soma", 2400, 20000, (uint64_t)1 << 20, (uint64_t)1 << 27, 2000, 1 },
 };
 
 #define RECORDINGS ((int)(sizeof recordings / sizeof recordings[0]))
@@ -76,7 +79,12 @@ digest_counters(struct replay *r)
 	struct soma_model_stats stats;
 
 	r->engine->stats(r->handle, &stats);
-#define X(name) digest(r, stats.name);
+	/* Counters that came later, where nothing is counted: the digests are older. */
+#define X(name)                                                               \
+	if (offsetof(struct soma_model_stats, name) <                         \
+		    offsetof(struct soma_model_stats, map_count) ||           \
+	    stats.map_count > 0)                                              \
+		digest(r, stats.name);
 	SOMA_MODEL_COUNTER_MAP(X)
 #undef X
 }

@@ -146,7 +146,9 @@ START_TEST(the_model_and_the_oracle_refuse_the_same_limits)
 
 	for (uint64_t seed = first_seed; seed < first_seed + count; seed++) {
 		struct sequence s = { 0 };
-		struct soma_segment_source source = { sizeof source, NULL, no_address, nothing_to_release };
+		struct soma_segment_source source = {
+			.size = sizeof source, .acquire = no_address, .release = nothing_to_release
+		};
 		enum soma_status status[2];
 		struct generator g;
 

@@ -141,6 +141,8 @@ fit_text(const struct soma_policy *policy)
 static const char *
 segments_text(const struct soma_policy *policy)
 {
+	if (policy->segments == SOMA_SEGMENTS_MAPPED)
+		return "mapped pages";
 	return policy->segments == SOMA_SEGMENTS_RANGE ? "one range" : "steps";
 }
 

@@ -33,7 +33,7 @@ struct replay_values {
 };
 
 /* "auto" first; the presets as lib/model/policy.c has them (a test compares). */
-static const char *const policy_names[] = { "auto", "strict", "cuda", "pytorch", NULL };
+static const char *const policy_names[] = { "auto", "strict", "cuda", "pytorch", "soma", NULL };
 
 static const char *const axis_names[] = { "time", "events", NULL };
 
@@ -59,11 +59,11 @@ const char *const replay_paragraphs[] = {
 #define FIELD(name) offsetof(struct replay_values, name)
 
 const struct option_row replay_options[] = {
-	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch", policy_names,
+	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", policy_names,
 	  "Where blocks go, and when a freed one is used again. strict: only once its stream has executed "
 	  "the "
-	  "free; cuda: as stream-ordered pools do; pytorch: as the caching allocator does. The default, "
-	  "auto, "
+	  "free; cuda: as stream-ordered pools do; pytorch: as the caching allocator does; soma: as cuda, on pages "
+	  "that are mapped where blocks are and moved when memory runs short. The default, auto, "
 	  "is pytorch for a trace that records that allocator's segments, else cuda." },
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
 	  "The most that may be reserved, such as 24G. The default, 0, is no limit." },

@@ -52,6 +52,10 @@ enum soma_fit {
 enum soma_segments {
 	SOMA_SEGMENTS_RANGE = 0, /* one growing address range with holes */
 	SOMA_SEGMENTS_STEP = 1,  /* separate segments, sized by the pool rows */
+	/* One address range for each size pool, with pages mapped where blocks are: `reserved`
+	 * is what is mapped.  At the maximum, pages move from free ranges to where they are
+	 * missing. */
+	SOMA_SEGMENTS_MAPPED = 2,
 };
 
 /* When may a freed block be used again, beyond "after a synchronisation by the
@@ -66,7 +70,9 @@ enum soma_reuse {
 /*
  * One size pool.  A request, rounded up to the alignment, belongs to the first
  * row whose request_max it does not exceed; the last row's must be UINT64_MAX.
- * segment_* matter for SOMA_SEGMENTS_STEP only.
+ * segment_* are for SOMA_SEGMENTS_STEP; with SOMA_SEGMENTS_MAPPED segment_step is a page
+ * (a power of two, the same in every row) and segment_size the pool's address range, a
+ * multiple of it; with SOMA_SEGMENTS_RANGE they do not matter.
  */
 struct soma_policy_pool {
 	uint64_t request_max;
@@ -85,11 +91,11 @@ struct soma_policy {
 	size_t size;             /* sizeof(struct soma_policy) */
 	const char *name;        /* for reports; must outlive the model */
 	uint64_t alignment;      /* of blocks; a power of two, 256 to 1 MiB */
-	enum soma_fit fit;
+	enum soma_fit fit;       /* SOMA_SEGMENTS_MAPPED: SOMA_FIT_GOOD */
 	enum soma_segments segments;
 	unsigned reuse;          /* SOMA_REUSE_* */
 	bool per_stream;         /* a segment serves only the stream it was made for; then no
-				  * FOLLOW_EVENTS and no INTERNAL */
+				  * FOLLOW_EVENTS and no INTERNAL, and SOMA_SEGMENTS_STEP */
 	bool release_on_failure; /* when growing fails, release idle segments, retry */
 	unsigned batch;          /* frees are filed this many at a time; 0: at once */
 	uint64_t batch_above;    /* ... while more than this many blocks are live */
@@ -97,7 +103,7 @@ struct soma_policy {
 	struct soma_policy_pool pools[SOMA_POLICY_POOLS_MAX];
 };
 
-/* "strict", "cuda" or "pytorch"; NULL when there is no such preset, or for NULL. */
+/* "strict", "cuda", "pytorch" or "soma"; NULL when there is no such preset, or for NULL. */
 const struct soma_policy *soma_policy_preset(const char *name);
 
 /* The index-th preset, from 0; NULL past the last. */
@@ -111,15 +117,29 @@ const struct soma_policy *soma_policy_at(size_t index);
  * must not overlap a segment that the model holds.  Any status but OK means
  * "cannot grow" and is what the model reports if nothing else helps.
  * release gives back a whole segment and cannot fail.
- * Both are called from inside soma_model_* calls on this model and must not call
+ * All are called from inside soma_model_* calls on this model and must not call
  * into it.  An address that breaks these rules is released again, and the call fails
  * with SOMA_STATUS_INVALID_VALUE.  With a source, SOMA_SEGMENTS_RANGE is refused.
+ *
+ * SOMA_SEGMENTS_MAPPED does not use acquire, which may be NULL, but the rest:
+ * reserve, once for each size pool when the model is created, gives an address range
+ * without memory, to the same rules as acquire and a multiple of the page; any status but
+ * OK is what creating the model returns.  map puts memory behind whole pages of a range, all
+ * of which have none: any status but OK means that they still have none.  unmap takes it
+ * away again from pages that all have some, and cannot fail.  Both are called before
+ * the operation that needs them returns, in the order in which they have to be done; what is unmapped was
+ * used by nothing but frees that are known to have executed.  A map that is refused is
+ * asked for again after as many pages of free ranges were unmapped, if there are so many.
+ * When the model is destroyed everything is unmapped, then each range released.
  */
 struct soma_segment_source {
-	size_t size; /* sizeof(struct soma_segment_source) */
+	size_t size; /* sizeof(struct soma_segment_source), or its size without the last three */
 	void *context;
 	enum soma_status (*acquire)(void *context, uint64_t stream, uint64_t size, uint64_t *address);
 	void (*release)(void *context, uint64_t address, uint64_t size);
+	enum soma_status (*reserve)(void *context, unsigned pool, uint64_t size, uint64_t *address);
+	enum soma_status (*map)(void *context, uint64_t address, uint64_t size);
+	void (*unmap)(void *context, uint64_t address, uint64_t size);
 };
 
 /* ---- create, destroy ----------------------------------------------------- */
@@ -134,7 +154,8 @@ struct soma_model_limits {
 	size_t size;                /* sizeof(struct soma_model_limits) */
 	uint64_t max_pool_size;     /* reserved never passes it; 0: unlimited */
 	uint64_t release_threshold; /* a synchronisation releases free memory down to it */
-	uint64_t base;              /* first address, aligned; 0: SOMA_MODEL_BASE_DEFAULT */
+	uint64_t base;              /* first address, aligned (to pages, where there are any);
+				     * 0: SOMA_MODEL_BASE_DEFAULT */
 	const struct soma_policy *policy;           /* copied; NULL: the `strict` preset */
 	const struct soma_segment_source *segments; /* copied; NULL: virtual addresses */
 };
@@ -232,7 +253,8 @@ struct soma_model_alloc {
  * SOMA_STATUS_OUT_OF_DEVICE_MEMORY: no free block serves, and `reserved` would
  * pass the maximum.  What a segment source answered, if that refused.
  * On failure no block, position or order has changed; but queued frees may have been
- * filed, and where the policy says so (release_on_failure) idle memory been released.
+ * filed, where the policy says so (release_on_failure) idle memory been released, and where
+ * a map was refused free pages been unmapped for it.
  */
 enum soma_status soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t stream,
 				  struct soma_model_alloc *alloc);
@@ -260,7 +282,8 @@ bool soma_model_is_ready_cross_stream(const struct soma_model *model, const stru
  * Releases free memory down to `keep`; `reserved` never goes below it.  A no-op when
  * reserved <= keep.  Only memory whose free is known to have executed is released:
  * of a range the largest free blocks first, down to exactly `keep` if there is enough;
- * with SOMA_SEGMENTS_STEP whole segments, each time the largest that still fits.
+ * with SOMA_SEGMENTS_STEP whole segments, each time the largest that still fits; with
+ * SOMA_SEGMENTS_MAPPED whole pages, as few ranges of them as can be.
  */
 enum soma_status soma_model_trim_to(struct soma_model *model, uint64_t keep);
 
@@ -287,7 +310,7 @@ enum soma_status soma_model_release_segment(struct soma_model *model, uint64_t a
 
 /* X(name): one getter soma_model_<name>() and one field each; all O(1). */
 #define SOMA_MODEL_COUNTER_MAP(X)                                                                  \
-	X(reserved)           /* bytes of segments (or of the range, without holes) */             \
+	X(reserved)           /* bytes of segments, or of the ranges without holes */              \
 	X(reserved_high)      /* its peak */                                                       \
 	X(used)               /* requested bytes of live blocks */                                 \
 	X(used_high)          /* its peak */                                                       \
@@ -297,12 +320,18 @@ enum soma_status soma_model_release_segment(struct soma_model *model, uint64_t a
 	X(live_count)         /* live blocks */                                                    \
 	X(free_block_count)   /* free blocks whose free is known to have executed */               \
 	X(pending_free_count) /* free blocks whose free is not known to have executed */           \
-	X(segment_count)      /* segments held (1 for a range that is not empty) */                \
+	X(segment_count)      /* segments held, or ranges that are not empty */                    \
 	X(segments_acquired)  /* times it grew */                                                  \
 	X(segments_released)  /* times it released */                                              \
 	X(alloc_count)        /* allocations that succeeded */                                     \
 	X(free_count)         /* frees that succeeded */                                           \
-	X(wait_count)         /* waits the policy inserted */
+	X(wait_count)         /* waits the policy inserted */                                      \
+	X(map_count)          /* SOMA_SEGMENTS_MAPPED: calls of map, each for one range of pages */ \
+	X(unmap_count)        /* the same of unmap */                                              \
+	X(steal_count)        /* those of them that moved pages to where a block needed them */    \
+	X(pages_mapped)       /* pages that map_count stands for */                                \
+	X(pages_unmapped)     /* the same of unmap_count */                                        \
+	X(pages_stolen)       /* the same of steal_count */
 
 struct soma_model_stats {
 #define SOMA__X(name) uint64_t name;
@@ -328,7 +357,7 @@ enum soma_extent_kind {
 	SOMA_EXTENT_LIVE,
 	SOMA_EXTENT_PENDING, /* freed; not known to have executed */
 	SOMA_EXTENT_FREE,
-	SOMA_EXTENT_HOLE,    /* released part of a range; not in `reserved` */
+	SOMA_EXTENT_HOLE,    /* released or unmapped part of a range; not in `reserved` */
 };
 
 /* Given to visitors; fields may be added at the end. */

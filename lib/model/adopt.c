@@ -9,6 +9,7 @@
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
 #include "lib/model/keep.h"
+#include "lib/model/mapped.h"
 #include "lib/model/queue.h"
 #include "lib/model/segments.h"
 #include "lib/model/state.h"
@@ -22,7 +23,7 @@ soma_model_adopt_segment(struct soma_model *model, uint64_t id, unsigned pool, u
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	if (soma__is_range(model) || pool >= model->policy.pool_count)
+	if (model->policy.segments != SOMA_SEGMENTS_STEP || pool >= model->policy.pool_count)
 		return soma__fail(INVALID_VALUE, "the policy has no segments of a size pool %" PRIu64, pool);
 	if (address == 0 || size == 0 || (address | size) % model->policy.alignment != 0 ||
 	    size > SOMA_MODEL_ADDRESS_MAX || address > SOMA_MODEL_ADDRESS_MAX - size)
@@ -56,6 +57,15 @@ free_block_holding(const struct soma_model *model, uint64_t address, uint64_t en
 	return name;
 }
 
+static void
+complete(struct soma_model *model, uint32_t name)
+{
+	if (model->is_mapped)
+		soma__mapped_complete(model, name);
+	else
+		soma__block_complete(model, name);
+}
+
 /* Cuts [address, address + granules) out of a complete free block. */
 static uint32_t
 carve(struct soma_model *model, uint32_t name, uint64_t address, uint64_t granules)
@@ -64,13 +74,16 @@ carve(struct soma_model *model, uint32_t name, uint64_t address, uint64_t granul
 	uint64_t begin = soma__block_address(soma__block_at(model, name));
 	uint64_t end = soma__block_end(model, soma__block_at(model, name));
 
-	soma__block_unshelve(model, name);
+	if (model->is_mapped)
+		soma__mapped_unshelve(model, name);
+	else
+		soma__block_unshelve(model, name);
 	if (begin < address) {
 		carved = soma__block_insert(model, segment, name, address);
-		soma__block_complete(model, name);
+		complete(model, name);
 	}
 	if (address + granules < end)
-		soma__block_complete(model, soma__block_insert(model, segment, carved, address + granules));
+		complete(model, soma__block_insert(model, segment, carved, address + granules));
 	return carved;
 }
 
@@ -113,7 +126,7 @@ soma_model_release_segment(struct soma_model *model, uint64_t address)
 {
 	uint32_t segment = 0;
 
-	if (address % model->policy.alignment == 0)
+	if (address % model->policy.alignment == 0 && model->policy.segments == SOMA_SEGMENTS_STEP)
 		segment = soma__segment_beginning(model, address >> model->granule_shift);
 	if (segment == 0)
 		return soma__fail(NOT_FOUND, "there is no segment at 0x%" PRIx64, address);

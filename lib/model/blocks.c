@@ -8,6 +8,7 @@
 #include "lib/model/blocks.h"
 
 #include "lib/model/keep.h"
+#include "lib/model/mapped.h"
 
 /* Refilled for at least this many, so that it is done rarely. */
 #define RECORDS_AT_ONCE (64 * SOMA__RECORDS_PER_OPERATION)
@@ -108,13 +109,17 @@ soma__block_take(struct soma_model *model, uint32_t node_name, uint64_t granules
 	const struct soma__node *node = soma__node_at(&model->index, node_name);
 	const struct soma__keep keep = soma__keep_of(model, node);
 	uint32_t segment = soma__block_segment(soma__block_at(model, node->block));
+	unsigned pool = soma__segment_at(model, segment)->pool;
 
-	return soma__keep_take(model, &keep, soma__segment_at(model, segment)->pool, node_name, granules);
+	if (model->is_mapped && keep.state == SOMA__NODE_COMPLETE)
+		return soma__mapped_take(model, pool, node_name, granules);
+	return soma__keep_take(model, &keep, pool, node_name, granules);
 }
 
-/* A pending block's free is known to have executed. */
-static void
-complete(struct soma_model *model, struct soma__stream *stream, uint32_t node_name)
+/* A pending block's free is known to have executed.  `mapped` is a constant to each
+ * caller, so that no other policy pays for the question. */
+static HOT void
+complete(struct soma_model *model, struct soma__stream *stream, uint32_t node_name, const bool mapped)
 {
 	struct soma__node *node = soma__node_at(&model->index, node_name);
 	const struct soma__block *block = soma__block_at(model, node->block);
@@ -130,7 +135,19 @@ complete(struct soma_model *model, struct soma__stream *stream, uint32_t node_na
 	stream->pending_count--;
 	model->stats.pending_free_count--;
 	model->stats.active -= soma__bytes(model, end - address);
-	file_complete(model, node->block, node_name);
+	if (mapped) {
+		model->stats.free_block_count++;
+		soma__mapped_file(model, node->block, node_name);
+	} else {
+		file_complete(model, node->block, node_name);
+	}
+}
+
+static __attribute__((noinline)) void
+complete_mapped(struct soma_model *model, struct soma__stream *stream, uint64_t released)
+{
+	while (stream->oldest != 0 && soma__node_at(&model->index, stream->oldest)->position < released)
+		complete(model, stream, stream->oldest, true);
 }
 
 void
@@ -138,6 +155,10 @@ soma__stream_complete(struct soma_model *model, struct soma__stream *stream)
 {
 	uint64_t released = soma__released(model, stream);
 
+	if (model->is_mapped) {
+		complete_mapped(model, stream, released);
+		return;
+	}
 	while (stream->oldest != 0 && soma__node_at(&model->index, stream->oldest)->position < released)
-		complete(model, stream, stream->oldest);
+		complete(model, stream, stream->oldest, false);
 }

@@ -8,6 +8,31 @@
 #include "lib/base/error.h"
 #include "lib/base/sized.h"
 
+/* So that what orders the holes of a range fits 64 bits. */
+#define SOMA__PAGES_MAX ((uint64_t)1 << 31)
+
+/* The pages and address ranges of SOMA_SEGMENTS_MAPPED. */
+static enum soma_status
+check_mapped_row(const struct soma_policy *policy, unsigned pool)
+{
+	const struct soma_policy_pool *row = &policy->pools[pool];
+	uint64_t page = row->segment_step;
+
+	if (page < policy->alignment || page > SOMA_MODEL_ADDRESS_MAX || (page & (page - 1)) != 0 ||
+	    page != policy->pools[0].segment_step)
+		return soma__fail(INVALID_VALUE,
+				  "policy: pages of %" PRIu64 " bytes (segment_step) are no power of two from "
+				  "the alignment %" PRIu64 " on, or not those of every size pool",
+				  page, policy->alignment);
+	if (row->segment_size == 0 || row->segment_size % page != 0 ||
+	    row->segment_size > SOMA_MODEL_ADDRESS_MAX || row->segment_size / page > SOMA__PAGES_MAX)
+		return soma__fail(INVALID_VALUE,
+				  "policy: an address range of %" PRIu64 " bytes (segment_size) is empty, no "
+				  "multiple of the page %" PRIu64 ", or of more than %" PRIu64 " pages",
+				  row->segment_size, page, SOMA__PAGES_MAX);
+	return SOMA_STATUS_OK;
+}
+
 static enum soma_status
 check_pool_row(const struct soma_policy *policy, unsigned pool)
 {
@@ -22,6 +47,8 @@ check_pool_row(const struct soma_policy *policy, unsigned pool)
 				  row->split_min);
 	if (policy->segments == SOMA_SEGMENTS_RANGE)
 		return SOMA_STATUS_OK;
+	if (policy->segments == SOMA_SEGMENTS_MAPPED)
+		return check_mapped_row(policy, pool);
 	if (row->segment_step == 0 || row->segment_step % policy->alignment != 0 ||
 	    row->segment_step > SOMA_MODEL_ADDRESS_MAX)
 		return soma__fail(INVALID_VALUE,
@@ -47,10 +74,12 @@ check_policy(const struct soma_policy *policy)
 		return soma__fail(INVALID_VALUE,
 				  "policy: alignment %" PRIu64 " is no power of two from 256 to 1048576",
 				  policy->alignment);
-	if ((unsigned)policy->fit > SOMA_FIT_BEST || (unsigned)policy->segments > SOMA_SEGMENTS_STEP ||
+	if ((unsigned)policy->fit > SOMA_FIT_BEST || (unsigned)policy->segments > SOMA_SEGMENTS_MAPPED ||
 	    policy->reuse > 15)
 		return soma__fail(INVALID_VALUE, "policy: unknown fit, segments or reuse");
-	if (policy->per_stream && (policy->segments == SOMA_SEGMENTS_RANGE || (policy->reuse & ordered) != 0))
+	if (policy->segments == SOMA_SEGMENTS_MAPPED && policy->fit != SOMA_FIT_GOOD)
+		return soma__fail(INVALID_VALUE, "policy: mapped pages go with the good fit");
+	if (policy->per_stream && (policy->segments != SOMA_SEGMENTS_STEP || (policy->reuse & ordered) != 0))
 		return soma__fail(INVALID_VALUE, "policy: per_stream goes with separate segments, and "
 						 "without FOLLOW_EVENTS and INTERNAL");
 	if (policy->pool_count < 1 || policy->pool_count > SOMA_POLICY_POOLS_MAX ||
@@ -73,6 +102,30 @@ check_policy(const struct soma_policy *policy)
 	return SOMA_STATUS_OK;
 }
 
+/* The ranges lie one behind the other from the base on, unless a source has them. */
+static enum soma_status
+check_mapped(const struct soma__limits *limits)
+{
+	const struct soma_policy *policy = &limits->policy;
+	uint64_t base = limits->base != 0 ? limits->base : SOMA_MODEL_BASE_DEFAULT, end = base;
+
+	if (limits->has_source) {
+		if (limits->source.reserve == NULL || limits->source.map == NULL ||
+		    limits->source.unmap == NULL || limits->source.release == NULL)
+			return soma__fail(INVALID_VALUE,
+					  "limits: the segment source lacks reserve, map, unmap or release");
+		return SOMA_STATUS_OK;
+	}
+	for (unsigned pool = 0; pool < policy->pool_count; pool++)
+		end += policy->pools[pool].segment_size;
+	if (base % policy->pools[0].segment_step != 0 || end > SOMA_MODEL_ADDRESS_MAX)
+		return soma__fail(INVALID_VALUE,
+				  "limits: from the base 0x%" PRIx64 ", the address ranges are misaligned or end "
+				  "above 0x%" PRIx64,
+				  base, SOMA_MODEL_ADDRESS_MAX);
+	return SOMA_STATUS_OK;
+}
+
 static enum soma_status
 check_limits(const struct soma__limits *limits)
 {
@@ -85,6 +138,8 @@ check_limits(const struct soma__limits *limits)
 		return soma__fail(INVALID_VALUE,
 				  "limits: base 0x%" PRIx64 " is misaligned or not below 0x%" PRIx64,
 				  limits->base, SOMA_MODEL_ADDRESS_MAX);
+	if (policy->segments == SOMA_SEGMENTS_MAPPED)
+		return check_mapped(limits);
 	if (!limits->has_source)
 		return SOMA_STATUS_OK;
 	if (limits->source.acquire == NULL || limits->source.release == NULL)
@@ -92,6 +147,17 @@ check_limits(const struct soma__limits *limits)
 	if (policy->segments == SOMA_SEGMENTS_RANGE)
 		return soma__fail(INVALID_VALUE, "limits: a range takes no segment source");
 	return SOMA_STATUS_OK;
+}
+
+/* Before mapped pages it ended with release. */
+static enum soma_status
+read_source(const struct soma_segment_source *given, struct soma_segment_source *source)
+{
+	size_t known = sizeof *source;
+
+	if (given->size == offsetof(struct soma_segment_source, reserve))
+		known = given->size;
+	return soma__struct_read("segment source", given, given->size, source, known);
 }
 
 enum soma_status
@@ -108,8 +174,7 @@ soma__limits_read(const struct soma_model_limits *given, struct soma__limits *li
 					   sizeof limits->policy);
 	if (status == SOMA_STATUS_OK && read.segments != NULL) {
 		limits->has_source = true;
-		status = soma__struct_read("segment source", read.segments, read.segments->size,
-					   &limits->source, sizeof limits->source);
+		status = read_source(read.segments, &limits->source);
 	}
 	if (status != SOMA_STATUS_OK)
 		return status;

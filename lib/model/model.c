@@ -9,6 +9,7 @@
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
 #include "lib/model/limits.h"
+#include "lib/model/mapped.h"
 #include "lib/model/range.h"
 #include "lib/model/segments.h"
 #include "lib/model/state.h"
@@ -30,7 +31,9 @@ init(struct soma_model *model, struct soma__arena *arena, const struct soma__lim
 	*model = (struct soma_model){ .policy = limits->policy,
 				      .arena = arena,
 				      .source = limits->source,
-				      .has_source = limits->has_source };
+				      .has_source = limits->has_source,
+				      .is_mapped = limits->policy.segments == SOMA_SEGMENTS_MAPPED };
+	model->shelves_apart = model->is_mapped || limits->policy.per_stream;
 	model->granule_shift = (unsigned)__builtin_ctzll(limits->policy.alignment);
 	model->pool_shift = limits->policy.pool_count > 1;
 	model->threshold = limits->release_threshold;
@@ -70,7 +73,8 @@ make_tables(struct soma_model *model)
 	for (unsigned pool = 0; pool < model->policy.pool_count; pool++)
 		if (!soma__shelf_make(model, pool, 1))
 			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	return SOMA_STATUS_OK;
+	/* The last thing that can fail: it tells the source. */
+	return model->is_mapped ? soma__mapped_create(model) : SOMA_STATUS_OK;
 }
 
 enum soma_status
@@ -121,7 +125,9 @@ soma_model_destroy(struct soma_model *model)
 {
 	if (model == NULL)
 		return;
-	if (model->has_source)
+	if (model->is_mapped)
+		soma__mapped_destroy(model);
+	else if (model->has_source)
 		give_back_segments(model);
 	soma__arena_destroy(model->arena);
 }

@@ -9,6 +9,7 @@
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
 #include "lib/model/keep.h"
+#include "lib/model/mapped.h"
 #include "lib/model/pending.h"
 #include "lib/model/queue.h"
 #include "lib/model/segments.h"
@@ -52,6 +53,15 @@ take_from(struct soma_model *model, const struct soma__keep *keep, unsigned pool
 	return node != 0 ? soma__keep_take(model, keep, pool, node, granules) : 0;
 }
 
+/* A mapped range's complete blocks have more to them. */
+static HOT uint32_t
+take_mapped(struct soma_model *model, unsigned pool, uint64_t granules)
+{
+	uint32_t node = find_on(model, model->shared[pool], granules);
+
+	return node != 0 ? soma__mapped_take(model, pool, node, granules) : 0;
+}
+
 /* The stream's own shelf, then the shared one. */
 static HOT uint32_t
 take_shelved(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules)
@@ -63,8 +73,13 @@ take_shelved(struct soma_model *model, struct soma__stream *stream, unsigned poo
 	const struct soma__keep home = { .shelf = stream->own[pool], .state = SOMA__NODE_COMPLETE };
 	uint32_t block = 0;
 
-	if (model->policy.per_stream)
-		return take_from(model, &home, pool, granules);
+	if (model->shelves_apart) {
+		if (!model->is_mapped)
+			return take_from(model, &home, pool, granules);
+		if (reuses(model, SOMA_REUSE_SAME_STREAM))
+			block = take_from(model, &own, pool, granules);
+		return block != 0 ? block : take_mapped(model, pool, granules);
+	}
 	if (reuses(model, SOMA_REUSE_SAME_STREAM))
 		block = take_from(model, &own, pool, granules);
 	return block != 0 ? block : take_from(model, &shared, pool, granules);
@@ -244,6 +259,13 @@ place_elsewhere(struct soma_model *model, struct soma__stream *stream, unsigned 
 		placement->block = take_shelved(model, stream, pool, granules);
 		if (placement->block != 0)
 			return SOMA_STATUS_OK;
+	}
+	if (model->is_mapped) {
+		node = find_near_shelved(model, stream, pool, granules);
+		if (node != 0) {
+			placement->block = soma__block_take(model, node, granules);
+			return SOMA_STATUS_OK;
+		}
 	}
 	node = reuses(model, SOMA_REUSE_FOLLOW_EVENTS) ? find_followed(model, stream, pool, granules) : 0;
 	if (node != 0) {

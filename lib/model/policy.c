@@ -13,6 +13,11 @@
 /* The driver's pools reserve in these steps (open: measured by users, not by us). */
 #define CUDA_SEGMENT_STEP (32 * MIB)
 
+/* What devices map at a time; and more addresses than any device has memory, so that a
+ * range does not come to its end. */
+#define MAPPED_PAGE (2 * MIB)
+#define MAPPED_RANGE ((uint64_t)1 << 40)
+
 /* Above this many live blocks a free's records are no longer in the cache when they
  * are needed: from there on frees are filed in batches, so that they can be fetched
  * ahead. */
@@ -59,6 +64,24 @@ static const struct soma_policy presets[] = {
 			  .segment_step = 2 * MIB, .split_min = 512 },
 			{ .request_max = UINT64_MAX, .segment_size = 20 * MIB, .segment_max = 10 * MIB - 1,
 			  .segment_step = 2 * MIB, .split_min = MIB + 1 },
+		},
+	},
+	{
+		.size = sizeof(struct soma_policy),
+		.name = "soma",
+		.alignment = 512,
+		.fit = SOMA_FIT_GOOD,
+		.segments = SOMA_SEGMENTS_MAPPED,
+		.reuse = SOMA_REUSE_SAME_STREAM | SOMA_REUSE_FOLLOW_EVENTS | SOMA_REUSE_OPPORTUNISTIC |
+			 SOMA_REUSE_INTERNAL,
+		.batch = BATCH,
+		.batch_above = BATCH_ABOVE,
+		.pool_count = 2,
+		.pools = {
+			{ .request_max = MIB, .segment_size = MAPPED_RANGE,
+			  .segment_step = MAPPED_PAGE, .split_min = 1 },
+			{ .request_max = UINT64_MAX, .segment_size = MAPPED_RANGE,
+			  .segment_step = MAPPED_PAGE, .split_min = 1 },
 		},
 	},
 };

@@ -204,8 +204,10 @@ soma_model_walk(const struct soma_model *model,
 	while ((tree = soma__tree_at_least(&model->index.trees, model->segments, 0, from)) != 0) {
 		uint32_t segment = soma__tree_at(&model->index.trees, tree)->record;
 
-		if (!walk_segment(&walk, segment))
+		if (soma__segment_at(model, segment)->first != 0 && !walk_segment(&walk, segment))
 			return;
 		from = soma__segment_at(model, segment)->end;
+		if (model->is_mapped) /* it may be empty: then it ends where it begins */
+			from++;
 	}
 }

@@ -10,6 +10,7 @@
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
 #include "lib/model/keep.h"
+#include "lib/model/mapped.h"
 #include "lib/model/range.h"
 #include "lib/model/reserve.h"
 #include "lib/model/space.h"
@@ -55,7 +56,7 @@ soma__segment_set_idle(struct soma_model *model, uint32_t name, bool idle)
 	struct soma__segment *segment = soma__segment_at(model, name);
 	uint64_t granules = segment->end - segment->address;
 
-	if (soma__is_range(model))
+	if (model->policy.segments != SOMA_SEGMENTS_STEP)
 		return;
 	segment->idle = idle;
 	if (!idle) {
@@ -256,6 +257,8 @@ soma__segments_reserve_growth(struct soma_model *model, const struct soma__strea
 	if (soma__is_range(model))
 		return soma__blocks_reserve(model) &&
 		       soma__shelf_make(model, 0, model->top - model->index.base + granules);
+	if (model->is_mapped)
+		return soma__mapped_reserve_growth(model, pool, granules);
 	size = segment_granules(model, pool, granules);
 	return size == 0 || reserve_segment(model, home_shelf(model, stream, pool), size);
 }
@@ -269,6 +272,11 @@ soma__segments_grow(struct soma_model *model, struct soma__stream *stream, unsig
 	model->refusal = SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 	if (model->held)
 		return SOMA__GROWTH_DEFERRED;
+	if (model->is_mapped) {
+		growth = soma__mapped_grow(model, stream, pool, granules, block);
+		model->headroom = 0; /* holes take records that were counted on */
+		return growth;
+	}
 	if (soma__is_range(model))
 		growth = soma__range_grow(model, stream, granules, block);
 	else
@@ -281,7 +289,11 @@ soma__segments_grow(struct soma_model *model, struct soma__stream *stream, unsig
 bool
 soma__segments_reserve_release(struct soma_model *model)
 {
-	uint64_t blocks = soma__is_range(model)
+	uint64_t blocks;
+
+	if (model->is_mapped)
+		return soma__mapped_reserve_release(model, UINT64_MAX);
+	blocks = soma__is_range(model)
 				  ? model->stats.free_block_count + model->stats.pending_free_count
 				  : model->stats.segment_count;
 
@@ -295,5 +307,7 @@ bool
 soma__segments_release(struct soma_model *model, uint64_t keep)
 {
 	model->headroom = 0; /* holes take records that were counted on */
+	if (model->is_mapped)
+		return soma__mapped_release(model, keep);
 	return soma__is_range(model) ? soma__range_release(model, keep) : release_segments(model, keep);
 }

@@ -107,6 +107,8 @@ struct replay_counts {
 	uint64_t events, streams, segments;
 	uint64_t start_segments, start_blocks;
 	uint64_t live_blocks, live_bytes; /* at the end */
+	uint64_t maps, unmaps, steals;    /* calls, where the policy maps pages */
+	uint64_t pages_stolen;
 };
 
 struct replay_result {

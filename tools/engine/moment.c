@@ -107,6 +107,8 @@ growth_for(const struct soma_policy *policy, uint64_t rounded, const struct sums
 		return sums->tail < rounded ? rounded - sums->tail : rounded;
 	while (rounded > pool->request_max)
 		pool++;
+	if (policy->segments == SOMA_SEGMENTS_MAPPED)
+		return round_up(rounded, pool->segment_step);
 	return rounded <= pool->segment_max ? pool->segment_size : round_up(rounded, pool->segment_step);
 }
 
@@ -149,7 +151,7 @@ moment_verdict(const struct streams *streams, uint64_t stream, uint64_t size, ui
 	uint64_t without_waste = excess(saturating_add(used, size), limit);
 	struct sums sums = walk(streams, stream);
 	uint64_t growth = growth_for(policy, rounded, &sums);
-	bool segment_fits = policy->segments == SOMA_SEGMENTS_RANGE || growth <= limit;
+	bool segment_fits = policy->segments != SOMA_SEGMENTS_STEP || growth <= limit;
 
 	oom->happened = true;
 	oom->requested = size;

@@ -274,9 +274,13 @@ sum_up(struct run *run)
 	result->peak_reserved = stats.reserved_high;
 	result->counts.events = run->ordinal;
 	result->counts.streams = run->streams.seen;
-	result->counts.segments = run->plan->policy->segments == SOMA_SEGMENTS_RANGE
-					  ? stats.segment_count
-					  : stats.segments_acquired;
+	result->counts.segments = run->plan->policy->segments == SOMA_SEGMENTS_STEP
+					  ? stats.segments_acquired
+					  : stats.segment_count;
+	result->counts.maps = stats.map_count;
+	result->counts.unmaps = stats.unmap_count;
+	result->counts.steals = stats.steal_count;
+	result->counts.pages_stolen = stats.pages_stolen;
 	result->counts.live_blocks = stats.live_count;
 	result->counts.live_bytes = stats.used;
 	result->parity.segments_reproduced = run->source.reproduced;

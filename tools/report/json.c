@@ -147,6 +147,10 @@ counts_object(const struct replay_result *result)
 	put(object, "start_blocks", number(counts->start_blocks));
 	put(object, "live_blocks_at_end", number(counts->live_blocks));
 	put(object, "live_bytes_at_end", number(counts->live_bytes));
+	put(object, "maps", number(counts->maps));
+	put(object, "unmaps", number(counts->unmaps));
+	put(object, "steals", number(counts->steals));
+	put(object, "pages_stolen", number(counts->pages_stolen));
 	put(object, "peak_event", event(result->peak_event));
 	put(object, "truncated", json_boolean(result->truncated));
 	put(object, "start_unknown", json_boolean(result->start_unknown));

@@ -117,6 +117,11 @@ counts(FILE *out, const struct replay_result *result)
 		snprintf(note, sizeof note, "and %s at the start",
 			 units_plural(size, c->start_segments, "segment"));
 	count_line(out, "Segments", c->segments, note);
+	exception_line(out, "Maps", c->maps, "calls, each for one range of pages");
+	exception_line(out, "Unmaps", c->unmaps, "");
+	snprintf(note, sizeof note, "of those, for %s needed elsewhere",
+		 units_plural(size, c->pages_stolen, "page"));
+	exception_line(out, "Steals", c->steals, note);
 	exception_line(out, "Live at the start", c->start_blocks, "blocks allocated before the trace begins");
 	snprintf(note, sizeof note, "%s of %s", c->live_blocks == 1 ? "block" : "blocks",
 		 units_bytes(size, c->live_bytes));
