@@ -30,8 +30,8 @@ static const struct recording recordings[] = {
 	{ "cuda", 200, 200000, (uint64_t)1 << 26, (uint64_t)1 << 30, 0, 0x55f8782b1d8b034f },
 	{ "pytorch", 200, 200000, (uint64_t)1 << 25, (uint64_t)1 << 30, 0, 0xce1240e2b6681c86 },
 	{ "cuda", 2400, 20000, (uint64_t)1 << 16, 0, 2000, 0xb344c260a05d7a27 },
-	{ "soma", 200, 200000, (uint64_t)1 << 26, (uint64_t)1 << 30, 0, 1 },
-	{ "soma", 2400, 20000, (uint64_t)1 << 20, (uint64_t)1 << 27, 2000, 1 },
+	{ "soma", 200, 200000, (uint64_t)1 << 26, (uint64_t)1 << 30, 0, 0x8e03c53d5c36fbc1 },
+	{ "soma", 2400, 20000, (uint64_t)1 << 20, (uint64_t)1 << 27, 2000, 0x78978522f67c1c73 },
 };
 
 #define RECORDINGS ((int)(sizeof recordings / sizeof recordings[0]))

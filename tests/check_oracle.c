@@ -9,6 +9,7 @@
 #include <check.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/generate.h"
 #include "tests/shrink.h"
@@ -18,7 +19,7 @@
 static uint64_t first_seed = 1;
 static uint64_t operations = 4000000; /* in all */
 
-static const char *const presets[] = { "strict", "cuda", "pytorch", GENERATE_CUSTOM };
+static const char *const presets[] = { "strict", "cuda", "pytorch", "soma", GENERATE_CUSTOM };
 
 static const struct pair model_and_oracle = { .engine = { &engine_model, &engine_oracle } };
 
@@ -47,7 +48,7 @@ play(struct sequence *sequence, uint64_t seed, const char *preset, const struct 
 		equal = generate_step(&g, &run) && (i % CHECK_EVERY != 0 || run_check(&run));
 	equal = equal && run_check(&run);
 	run_destroy(&run);
-	return equal;
+	return equal && run_gave_back(&run);
 }
 
 /* Seeds from the first on, until so many operations are done or the engines differ. */
@@ -120,10 +121,18 @@ compare(const char *preset, uint64_t share)
 		     preset != GENERATE_CUSTOM ? preset : "random", how);
 }
 
-/* The presets get a sixth each, random policies the other half. */
+/* The presets get a tenth each, pages moved about two, random policies the rest. */
+static uint64_t
+share_of(const char *preset)
+{
+	if (preset == GENERATE_CUSTOM)
+		return operations / 2;
+	return strcmp(preset, "soma") == 0 ? operations / 5 + 1 : operations / 10 + 1;
+}
+
 START_TEST(the_model_equals_the_oracle)
 {
-	compare(presets[_i], presets[_i] == GENERATE_CUSTOM ? operations / 2 : operations / 6 + 1);
+	compare(presets[_i], share_of(presets[_i]));
 }
 END_TEST
 
@@ -131,6 +140,21 @@ static enum soma_status
 no_address(void *context, uint64_t stream, uint64_t size, uint64_t *address)
 {
 	(void)context, (void)stream, (void)size, (void)address;
+	return SOMA_STATUS_DRIVER;
+}
+
+static enum soma_status
+any_range(void *context, unsigned pool, uint64_t size, uint64_t *address)
+{
+	(void)context, (void)size;
+	*address = (uint64_t)(1 + pool) << 46;
+	return SOMA_STATUS_OK;
+}
+
+static enum soma_status
+no_pages(void *context, uint64_t address, uint64_t size)
+{
+	(void)context, (void)address, (void)size;
 	return SOMA_STATUS_DRIVER;
 }
 
@@ -147,7 +171,8 @@ START_TEST(the_model_and_the_oracle_refuse_the_same_limits)
 	for (uint64_t seed = first_seed; seed < first_seed + count; seed++) {
 		struct sequence s = { 0 };
 		struct soma_segment_source source = {
-			.size = sizeof source, .acquire = no_address, .release = nothing_to_release
+			.size = sizeof source, .acquire = no_address, .release = nothing_to_release,
+			.reserve = any_range, .map = no_pages, .unmap = nothing_to_release
 		};
 		enum soma_status status[2];
 		struct generator g;
@@ -178,6 +203,7 @@ END_TEST
 static const char *const fault_names[ORACLE_FAULTS] = {
 	[ORACLE_FAULT_OLDEST_FIRST] = "oldest first",     [ORACLE_FAULT_NO_BARRIER] = "no barrier",
 	[ORACLE_FAULT_NOT_TRANSITIVE] = "not transitive", [ORACLE_FAULT_TRIM_OVERSHOOT] = "trim overshoot",
+	[ORACLE_FAULT_STEAL_BEHIND] = "steal behind",
 	[ORACLE_FAULT_QUEUE_EARLY] = "queue early",       [ORACLE_FAULT_WAIT_SHORT] = "wait short",
 };
 
@@ -216,7 +242,7 @@ suite(void)
 
 	tcase_set_timeout(random, 0);
 	tcase_set_timeout(planted, 0);
-	tcase_add_loop_test(random, the_model_equals_the_oracle, 0, 4);
+	tcase_add_loop_test(random, the_model_equals_the_oracle, 0, 5);
 	tcase_add_test(random, the_model_and_the_oracle_refuse_the_same_limits);
 	tcase_add_loop_test(planted, a_planted_difference_is_found_and_shrunk, 1, ORACLE_FAULTS);
 	suite_add_tcase(s, random);

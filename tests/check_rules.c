@@ -344,7 +344,9 @@ take_back(void *context, uint64_t address, uint64_t size)
 static struct soma_model *
 model_on(struct shelf_of_one *shelf)
 {
-	struct soma_segment_source source = { sizeof source, shelf, lend, take_back };
+	struct soma_segment_source source = {
+		.size = sizeof source, .context = shelf, .acquire = lend, .release = take_back
+	};
 	struct soma_model_limits limits = {
 		.size = sizeof limits,
 		.policy = soma_policy_preset("cuda"),

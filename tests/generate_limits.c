@@ -3,6 +3,8 @@
  * Random policies and limits, small enough that growth fails often; and odd ones, most
  * of which are to be refused.
  */
+#include <stddef.h>
+
 #include "tests/generate.h"
 
 static void
@@ -34,6 +36,19 @@ random_row(struct generator *g, struct soma_policy *p, unsigned i)
 	}
 }
 
+/* Pages of a few granules, the same in every row, and now and then a range that is full soon. */
+static void
+mapped_rows(struct generator *g, struct soma_policy *p)
+{
+	uint64_t page = p->alignment << generate_below(g, 8);
+
+	for (unsigned i = 0; i < p->pool_count; i++) {
+		p->pools[i].segment_step = page;
+		p->pools[i].segment_size =
+			page * generate_log_uniform(g, generate_one_in(g, 3) ? 200 : 1000000);
+	}
+}
+
 void
 generate_policy(struct generator *g, struct soma_policy *p)
 {
@@ -44,7 +59,7 @@ generate_policy(struct generator *g, struct soma_policy *p)
 		.name = "custom",
 		.alignment = alignments[generate_below(g, 6)],
 		.fit = (enum soma_fit)generate_below(g, 2),
-		.segments = (enum soma_segments)generate_below(g, 2),
+		.segments = (enum soma_segments)generate_below(g, 3),
 		.reuse = (unsigned)generate_below(g, 16),
 		.release_on_failure = generate_one_in(g, 2),
 		.pool_count = 1,
@@ -53,17 +68,21 @@ generate_policy(struct generator *g, struct soma_policy *p)
 		p->batch = 1 + (unsigned)generate_below(g, generate_one_in(g, 4) ? 40 : 4);
 		p->batch_above = generate_below(g, 11);
 	}
-	if (p->segments == SOMA_SEGMENTS_STEP) {
-		p->per_stream = generate_one_in(g, 4);
+	if (p->segments != SOMA_SEGMENTS_RANGE)
 		p->pool_count = 1 + (unsigned)generate_below(g, 2);
-	}
+	if (p->segments == SOMA_SEGMENTS_STEP)
+		p->per_stream = generate_one_in(g, 4);
+	if (p->segments == SOMA_SEGMENTS_MAPPED)
+		p->fit = SOMA_FIT_GOOD;
 	if (p->per_stream)
 		p->reuse &= SOMA_REUSE_SAME_STREAM | SOMA_REUSE_OPPORTUNISTIC;
 	for (unsigned i = 0; i < p->pool_count; i++)
 		random_row(g, p, i);
+	if (p->segments == SOMA_SEGMENTS_MAPPED)
+		mapped_rows(g, p);
 }
 
-/* Of a large request: about what a segment holds. */
+/* Of a large request: about what a segment holds, or a few pages. */
 uint64_t
 generate_typical_granules(struct generator *g, const struct soma_policy *p)
 {
@@ -72,9 +91,33 @@ generate_typical_granules(struct generator *g, const struct soma_policy *p)
 
 	if (p->segments == SOMA_SEGMENTS_RANGE)
 		return generate_log_uniform(g, generate_one_in(g, 4) ? 100000 : 300);
+	if (p->segments == SOMA_SEGMENTS_MAPPED)
+		return generate_log_uniform(g, 16 * last->segment_step / p->alignment) + 4;
 	if (segment / p->alignment > 1000 && generate_one_in(g, 2))
 		return segment / p->alignment / 64;
 	return segment / p->alignment * (1 + generate_below(g, 2)) + 1;
+}
+
+static void
+generate_base(struct generator *g, struct sequence *sequence)
+{
+	const struct soma_policy *p = &sequence->policy;
+	uint64_t step = p->alignment, end = SOMA_MODEL_ADDRESS_MAX;
+
+	if (p->segments == SOMA_SEGMENTS_MAPPED) {
+		step = p->pools[0].segment_step;
+		for (unsigned i = 0; i < p->pool_count; i++)
+			end -= p->pools[i].segment_size;
+	}
+	if (generate_one_in(g, 4))
+		sequence->limits.base = step * (1 + generate_below(g, 1000));
+	if (!generate_one_in(g, 40))
+		return;
+	/* The end of the addresses is near. */
+	if (p->segments == SOMA_SEGMENTS_MAPPED)
+		sequence->limits.base = end - step * generate_below(g, 3);
+	else
+		sequence->limits.base = end - step * (1 + generate_below(g, 4 * g->granules));
 }
 
 void
@@ -83,7 +126,7 @@ generate_limits(struct generator *g, struct sequence *sequence)
 	const struct soma_policy *p = &sequence->policy;
 	uint64_t mean = g->granules * p->alignment / 4 + p->alignment;
 	uint64_t step =
-		p->segments == SOMA_SEGMENTS_STEP ? p->pools[p->pool_count - 1].segment_step : 2 * mean;
+		p->segments != SOMA_SEGMENTS_RANGE ? p->pools[p->pool_count - 1].segment_step : 2 * mean;
 
 	sequence->limits = (struct soma_model_limits){ .size = sizeof sequence->limits };
 	if (generate_one_in(g, 4))
@@ -91,15 +134,12 @@ generate_limits(struct generator *g, struct sequence *sequence)
 			step * (1 + generate_below(g, 4)) + g->granules / 2 * p->alignment;
 	else if (generate_one_in(g, 2))
 		sequence->limits.max_pool_size = step + generate_below(g, mean * g->live_target);
-	if (generate_one_in(g, 4))
-		sequence->limits.base = p->alignment * (1 + generate_below(g, 1000));
-	if (generate_one_in(g, 40)) /* the end of the addresses is near */
-		sequence->limits.base =
-			SOMA_MODEL_ADDRESS_MAX - p->alignment * (1 + generate_below(g, 4 * g->granules));
+	generate_base(g, sequence);
 	if (!generate_one_in(g, 3))
 		sequence->limits.release_threshold =
 			generate_one_in(g, 2) ? UINT64_MAX : generate_below(g, mean * g->live_target);
-	if (p->segments == SOMA_SEGMENTS_STEP && generate_one_in(g, 4))
+	if (p->segments != SOMA_SEGMENTS_RANGE &&
+	    generate_one_in(g, p->segments == SOMA_SEGMENTS_MAPPED ? 2 : 4))
 		sequence->refuse_every = 2 + (unsigned)generate_below(g, 30);
 }
 
@@ -168,7 +208,7 @@ make_policy_odd(struct generator *g, struct soma_policy *p)
 static void
 make_limits_odd(struct generator *g, struct soma_segment_source *source, struct soma_model_limits *limits)
 {
-	switch (generate_below(g, 7)) {
+	switch (generate_below(g, 10)) {
 	case 0:
 		limits->size = generate_one_in(g, 2) ? 0 : sizeof *limits - 1;
 		break;
@@ -187,6 +227,15 @@ make_limits_odd(struct generator *g, struct soma_segment_source *source, struct 
 	case 5:
 		source->acquire = NULL;
 		break;
+	case 6:
+		source->size = offsetof(struct soma_segment_source, reserve);
+		break;
+	case 7:
+		source->map = NULL;
+		break;
+	case 8:
+		source->unmap = NULL;
+		break;
 	default:
 		source->release = NULL;
 		break;
@@ -200,7 +249,7 @@ generate_odd_limits(struct generator *g, uint64_t seed, struct soma_policy *poli
 	*g = (struct generator){ .state = seed };
 	generate_policy(g, policy);
 	*limits = (struct soma_model_limits){ .size = sizeof *limits, .policy = policy };
-	if (policy->segments == SOMA_SEGMENTS_STEP && generate_one_in(g, 2))
+	if (policy->segments != SOMA_SEGMENTS_RANGE && generate_one_in(g, 2))
 		limits->segments = source;
 	for (uint64_t i = generate_below(g, 3); i > 0; i--) {
 		if (generate_one_in(g, 3))

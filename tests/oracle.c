@@ -4,6 +4,9 @@
  * is a sentence or two of that.  Nothing is kept that can be counted: reserved, used,
  * holes and shelves are found by looking at every block, each time.
  */
+#include <stddef.h>
+#include <string.h>
+
 #include "tests/oracle_state.h"
 
 /* ---- allocating --------------------------------------------------------- */
@@ -108,6 +111,14 @@ find_near(const struct oracle *o, uint64_t rounded, unsigned pool, size_t shelf)
 	return best;
 }
 
+static struct block *
+find_near_on_shelves(const struct oracle *o, uint64_t rounded, unsigned pool, size_t s)
+{
+	struct block *b = find_near(o, rounded, pool, s);
+
+	return b != NULL ? b : find_near(o, rounded, pool, SHARED);
+}
+
 /* Steps 4 and 8: the least (size, address) of what other streams freed; with a
  * clock, only of what is below it. */
 static struct block *
@@ -137,15 +148,14 @@ find_block(struct oracle *o, uint64_t rounded, unsigned pool, size_t s, const st
 		oracle__file_queue(o);
 		b = find_on_shelves(o, rounded, pool, s);
 	}
+	if (b == NULL && is_mapped(o))
+		b = find_near_on_shelves(o, rounded, pool, s);
 	if (b == NULL && follows(o))
 		b = find_foreign(o, rounded, pool, s, clock);
 	if (b == NULL)
 		b = oracle__grow(o, rounded, pool, s);
-	if (b == NULL && o->policy.fit == SOMA_FIT_GOOD) {
-		b = find_near(o, rounded, pool, s);
-		if (b == NULL)
-			b = find_near(o, rounded, pool, SHARED);
-	}
+	if (b == NULL && o->policy.fit == SOMA_FIT_GOOD)
+		b = find_near_on_shelves(o, rounded, pool, s);
 	if (b == NULL && o->policy.release_on_failure && oracle__release_down_to(o, 0)) {
 		oracle__look_for_gone_streams(o);
 		b = oracle__grow(o, rounded, pool, s);
@@ -318,6 +328,13 @@ is_valid_row(const struct soma_policy *p, const struct soma_policy_pool *row)
 		return false;
 	if (p->segments == SOMA_SEGMENTS_RANGE)
 		return true;
+	if (p->segments == SOMA_SEGMENTS_MAPPED)
+		return row->segment_step == p->pools[0].segment_step && row->segment_step >= p->alignment &&
+		       row->segment_step <= SOMA_MODEL_ADDRESS_MAX &&
+		       (row->segment_step & (row->segment_step - 1)) == 0 && row->segment_size > 0 &&
+		       row->segment_size <= SOMA_MODEL_ADDRESS_MAX &&
+		       row->segment_size % row->segment_step == 0 &&
+		       row->segment_size / row->segment_step <= (uint64_t)1 << 31;
 	if (row->segment_step == 0 || row->segment_step % p->alignment != 0 ||
 	    row->segment_step > SOMA_MODEL_ADDRESS_MAX || row->segment_size > SOMA_MODEL_ADDRESS_MAX)
 		return false;
@@ -329,7 +346,7 @@ is_valid_policy(const struct soma_policy *p)
 {
 	const unsigned forbidden = SOMA_REUSE_FOLLOW_EVENTS | SOMA_REUSE_INTERNAL;
 
-	if (p->size != sizeof *p || p->fit > SOMA_FIT_BEST || p->segments > SOMA_SEGMENTS_STEP ||
+	if (p->size != sizeof *p || p->fit > SOMA_FIT_BEST || p->segments > SOMA_SEGMENTS_MAPPED ||
 	    p->reuse > 15)
 		return false;
 	if (p->alignment < 256 || p->alignment > 1 << 20 || (p->alignment & (p->alignment - 1)) != 0)
@@ -346,7 +363,36 @@ is_valid_policy(const struct soma_policy *p)
 			return false;
 	if (p->segments == SOMA_SEGMENTS_RANGE && (p->per_stream || p->pool_count > 1))
 		return false;
+	if (p->segments == SOMA_SEGMENTS_MAPPED && (p->per_stream || p->fit != SOMA_FIT_GOOD))
+		return false;
 	return !p->per_stream || (p->reuse & forbidden) == 0;
+}
+
+static bool
+is_valid_source(const struct soma_segment_source *source, const struct soma_policy *policy)
+{
+	const size_t without_pages = offsetof(struct soma_segment_source, reserve);
+	bool has_pages = source->size == sizeof *source;
+
+	if ((!has_pages && source->size != without_pages) || source->release == NULL)
+		return false;
+	if (policy->segments != SOMA_SEGMENTS_MAPPED)
+		return source->acquire != NULL && policy->segments != SOMA_SEGMENTS_RANGE;
+	return has_pages && source->reserve != NULL && source->map != NULL && source->unmap != NULL;
+}
+
+/* The ranges of a mapped policy without a source. */
+static bool
+has_room_for_ranges(const struct soma_policy *policy, uint64_t base)
+{
+	uint64_t room = SOMA_MODEL_ADDRESS_MAX - base;
+
+	for (unsigned i = 0; i < policy->pool_count; i++) {
+		if (policy->pools[i].segment_size > room)
+			return false;
+		room -= policy->pools[i].segment_size;
+	}
+	return base % policy->pools[0].segment_step == 0;
 }
 
 static bool
@@ -356,10 +402,10 @@ is_valid_limits(const struct soma_model_limits *l, const struct soma_policy *pol
 		return false;
 	if (l->base % policy->alignment != 0 || l->base >= SOMA_MODEL_ADDRESS_MAX)
 		return false;
-	if (l->segments == NULL)
-		return true;
-	return l->segments->size == sizeof *l->segments && l->segments->acquire != NULL &&
-	       l->segments->release != NULL && policy->segments != SOMA_SEGMENTS_RANGE;
+	if (l->segments != NULL)
+		return is_valid_source(l->segments, policy);
+	return policy->segments != SOMA_SEGMENTS_MAPPED ||
+	       has_room_for_ranges(policy, l->base != 0 ? l->base : SOMA_MODEL_BASE_DEFAULT);
 }
 
 enum soma_status
@@ -368,6 +414,7 @@ oracle_create(const struct soma_model_limits *limits, struct oracle **result)
 	static const struct soma_model_limits defaults = { .size = sizeof defaults };
 	const struct soma_model_limits *l = limits != NULL ? limits : &defaults;
 	const struct soma_policy *policy = l->policy != NULL ? l->policy : soma_policy_preset("strict");
+	enum soma_status status = SOMA_STATUS_OK;
 	struct oracle *o;
 
 	if (!is_valid_limits(l, policy))
@@ -381,12 +428,17 @@ oracle_create(const struct soma_model_limits *limits, struct oracle **result)
 		.has_source = l->segments != NULL,
 	};
 	if (o->has_source)
-		o->source = *l->segments;
+		memcpy(&o->source, l->segments, l->segments->size);
 	if (policy->segments == SOMA_SEGMENTS_RANGE)
 		oracle__add_segment(o, 0, 0, o->base, 0);
 	oracle__add_stream(o, 0, SOMA_STREAM_BLOCKING);
-	*result = o;
-	return SOMA_STATUS_OK;
+	if (is_mapped(o))
+		status = oracle__reserve_ranges(o);
+	if (status == SOMA_STATUS_OK)
+		*result = o;
+	else
+		oracle_destroy(o);
+	return status;
 }
 
 void
@@ -394,8 +446,10 @@ oracle_destroy(struct oracle *o)
 {
 	if (o == NULL)
 		return;
+	if (is_mapped(o))
+		oracle__give_back_ranges(o);
 	for (size_t i = 0; i < o->segment_count; i++) {
-		if (o->has_source)
+		if (o->has_source && !is_mapped(o))
 			o->source.release(o->source.context, o->segments[i]->address, o->segments[i]->size);
 		free(o->segments[i]);
 	}

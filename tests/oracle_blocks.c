@@ -102,7 +102,9 @@ oracle__class_wanted(uint64_t n)
 static uint64_t
 region_of(const struct oracle *o, uint64_t address)
 {
-	uint64_t end = o->policy.segments == SOMA_SEGMENTS_RANGE ? oracle__range_end(o) : o->top;
+	uint64_t end = is_mapped(o) ? oracle__mapped_end(o, oracle__range_of(o, o->policy.pool_count - 1))
+		       : o->policy.segments == SOMA_SEGMENTS_RANGE ? oracle__range_end(o)
+								   : o->top;
 	uint64_t t = end > o->base ? (end - o->base) / o->policy.alignment : 0;
 	uint64_t log = floor_log2(max_of(t, 1));
 	uint64_t region;
@@ -292,6 +294,8 @@ oracle_stats(const struct oracle *o, struct soma_model_stats *stats, size_t size
 	stats->reserved = oracle__reserved(o);
 	stats->segment_count =
 		o->policy.segments == SOMA_SEGMENTS_RANGE ? o->block_count > 0 : o->segment_count;
+	for (size_t i = 0; is_mapped(o) && i < o->segment_count; i++)
+		stats->segment_count -= oracle__mapped_end(o, o->segments[i]) == o->segments[i]->address;
 	for (size_t i = 0; i < o->block_count; i++)
 		count_block(stats, o->blocks[i]);
 }

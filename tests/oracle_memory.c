@@ -118,6 +118,8 @@ oracle__grow(struct oracle *o, uint64_t rounded, unsigned pool, size_t s)
 	o->refusal = SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 	if (o->policy.segments == SOMA_SEGMENTS_RANGE)
 		return grow_range(o, rounded, s);
+	if (is_mapped(o))
+		return oracle__grow_mapped(o, rounded, pool, s);
 	return grow_step(o, rounded, pool, s);
 }
 
@@ -199,6 +201,8 @@ oracle__release_down_to(struct oracle *o, uint64_t keep)
 {
 	bool any = false;
 
+	if (is_mapped(o))
+		return oracle__mapped_release(o, keep);
 	while (oracle__reserved(o) > keep) {
 		if (o->policy.segments == SOMA_SEGMENTS_RANGE ? !release_from_range(o, keep)
 							      : !release_one_segment(o, keep))
@@ -235,7 +239,7 @@ oracle_adopt_segment(struct oracle *o, uint64_t stream, unsigned pool, uint64_t 
 {
 	size_t s = oracle__find_working_stream(o, stream);
 
-	if (o->policy.segments == SOMA_SEGMENTS_RANGE || s == NO_STREAM || pool >= o->policy.pool_count ||
+	if (o->policy.segments != SOMA_SEGMENTS_STEP || s == NO_STREAM || pool >= o->policy.pool_count ||
 	    !is_room_for_segment(o, address, size))
 		return SOMA_STATUS_INVALID_VALUE;
 	if (o->max > 0 && (size > o->max || oracle__reserved(o) > o->max - size))
@@ -286,7 +290,7 @@ oracle_release_segment(struct oracle *o, uint64_t address)
 {
 	struct block *b = oracle__block_at(o, address);
 
-	if (o->policy.segments == SOMA_SEGMENTS_RANGE || b == NULL || b->segment->address != address)
+	if (o->policy.segments != SOMA_SEGMENTS_STEP || b == NULL || b->segment->address != address)
 		return SOMA_STATUS_NOT_FOUND;
 	if (!wholly_free(b))
 		return SOMA_STATUS_INVALID_VALUE;
@@ -304,8 +308,9 @@ segment_extent(const struct oracle *o, const struct segment *segment)
 		.kind = SOMA_EXTENT_SEGMENT,
 		.pool = segment->pool,
 		.address = segment->address,
-		.size = o->policy.segments == SOMA_SEGMENTS_RANGE ? oracle__range_end(o) - o->base
-								  : segment->size,
+		.size = is_mapped(o) ? oracle__mapped_end(o, segment) - segment->address
+			: o->policy.segments == SOMA_SEGMENTS_RANGE ? oracle__range_end(o) - o->base
+								    : segment->size,
 		.stream = o->policy.per_stream ? o->streams[segment->stream].id : 0,
 	};
 }

@@ -33,7 +33,7 @@ struct stream {
 
 struct segment {
 	uint64_t address;
-	uint64_t size; /* a range: of no meaning */
+	uint64_t size; /* a range: of no meaning; mapped: all of its addresses */
 	size_t stream;
 	unsigned pool;
 };
@@ -112,6 +112,12 @@ follows(const struct oracle *o)
 	return o->policy.reuse & SOMA_REUSE_FOLLOW_EVENTS;
 }
 
+static inline bool
+is_mapped(const struct oracle *o)
+{
+	return o->policy.segments == SOMA_SEGMENTS_MAPPED;
+}
+
 /* A stream has an own shelf for what it freed itself. */
 static inline bool
 shelves_pending(const struct oracle *o)
@@ -154,6 +160,14 @@ struct segment *oracle__add_segment(struct oracle *o, size_t stream, unsigned po
 				    uint64_t size);
 struct block *oracle__grow(struct oracle *o, uint64_t rounded, unsigned pool, size_t s);
 bool oracle__release_down_to(struct oracle *o, uint64_t keep);
+
+/* tests/oracle_mapped.c */
+struct segment *oracle__range_of(const struct oracle *o, unsigned pool);
+uint64_t oracle__mapped_end(const struct oracle *o, const struct segment *range);
+struct block *oracle__grow_mapped(struct oracle *o, uint64_t rounded, unsigned pool, size_t s);
+bool oracle__mapped_release(struct oracle *o, uint64_t keep);
+enum soma_status oracle__reserve_ranges(struct oracle *o);
+void oracle__give_back_ranges(struct oracle *o);
 
 /* tests/oracle.c */
 void oracle__split(struct oracle *o, struct block *b, uint64_t rounded, uint64_t split_min);

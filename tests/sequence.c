@@ -69,6 +69,8 @@ same_stats(struct run *run)
 		return false;
 	SOMA_MODEL_COUNTER_MAP(X)
 #undef X
+	if (run->source[0].broken)
+		return differs(run, "pages were mapped twice, or unmapped that were not mapped");
 	return same(run, "calls of the segment source (digest)", run->source[0].digest,
 		    run->source[1].digest);
 }
@@ -112,6 +114,9 @@ run_alloc(struct run *run, const struct op *op, uint64_t stream)
 	    !same(run, "wait_seq", a[0].wait_seq, a[1].wait_seq) ||
 	    !same(run, "alloc size", a[0].size, a[1].size) || !same(run, "stream", a[0].stream, a[1].stream))
 		return false;
+	if (run->status == SOMA_STATUS_OK && run->maps &&
+	    source_mapped(&run->source[0], a[0].ptr, a[0].capacity) != a[0].capacity)
+		return differs(run, "the block at 0x%" PRIx64 " is not wholly mapped", a[0].ptr);
 	if (run->status == SOMA_STATUS_OK)
 		remember_alloc(run, op->label, &a[0]);
 	return true;
@@ -447,6 +452,9 @@ create_side(struct run *run, const struct sequence *sequence, unsigned i)
 		.context = &run->source[i],
 		.acquire = source_acquire,
 		.release = source_release,
+		.reserve = source_reserve,
+		.map = source_map,
+		.unmap = source_unmap,
 	};
 
 	source_init(&run->source[i], sequence);
@@ -463,6 +471,7 @@ run_create(struct run *run, const struct sequence *sequence, const struct pair *
 	*run = (struct run){
 		.pair = pair,
 		.labels = sequence->labels,
+		.maps = sequence->policy.segments == SOMA_SEGMENTS_MAPPED && sequence->refuse_every > 0,
 		.allocs = calloc(sequence->labels + 1, sizeof *run->allocs),
 		.streams = calloc(sequence->labels + 1, sizeof *run->streams),
 		.events = calloc(sequence->labels + 1, sizeof *run->events),
@@ -483,4 +492,15 @@ run_destroy(struct run *run)
 	free(run->allocs);
 	free(run->streams);
 	free(run->events);
+	EACH (i)
+		free(run->source[i].parts);
+}
+
+bool
+run_gave_back(struct run *run)
+{
+	if (run->source[0].broken || run->source[0].part_count > 0)
+		return differs(run, "%zu parts are still mapped", run->source[0].part_count);
+	return same(run, "calls of the segment source (digest) until the end", run->source[0].digest,
+		    run->source[1].digest);
 }

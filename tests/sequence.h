@@ -84,11 +84,23 @@ struct source {
 	uint64_t returned_address;
 	uint64_t returned_size;
 	uint64_t digest; /* of all calls */
+	/* What is mapped, in no order; broken: mapped twice, or unmapped without. */
+	struct source_part {
+		uint64_t begin, end;
+	} * parts;
+	size_t part_count;
+	bool broken;
 };
 
 void source_init(struct source *source, const struct sequence *sequence);
 enum soma_status source_acquire(void *context, uint64_t stream, uint64_t size, uint64_t *address);
 void source_release(void *context, uint64_t address, uint64_t size);
+enum soma_status source_reserve(void *context, unsigned pool, uint64_t size, uint64_t *address);
+enum soma_status source_map(void *context, uint64_t address, uint64_t size);
+void source_unmap(void *context, uint64_t address, uint64_t size);
+
+/* How much of [address, address + size) is mapped. */
+uint64_t source_mapped(const struct source *source, uint64_t address, uint64_t size);
 
 struct known_event {
 	uint64_t stream;
@@ -104,6 +116,7 @@ struct run {
 	struct source source[2];
 	enum soma_status status; /* of the last operation */
 	unsigned labels;
+	bool maps; /* the source has pages */
 	struct soma_model_alloc *allocs; /* by label; ptr 0: unknown */
 	uint64_t *streams;               /* by label; 0, except for label 0: unknown */
 	struct known_event *events;      /* by label */
@@ -115,6 +128,9 @@ struct run {
 /* false: the engines differ; run->difference says in what.  Destroy in any case. */
 bool run_create(struct run *run, const struct sequence *sequence, const struct pair *pair);
 void run_destroy(struct run *run);
+
+/* After that: both gave back to their source the same, and everything. */
+bool run_gave_back(struct run *run);
 
 /* One operation, then the results and all counters. */
 bool run_op(struct run *run, const struct op *op);

@@ -87,6 +87,83 @@ source_release(void *context, uint64_t address, uint64_t size)
 	source->returned_size = size;
 }
 
+/* ---- mapped pages ---- */
+
+/* The ranges lie apart, and not in the order of pools. */
+enum soma_status
+source_reserve(void *context, unsigned pool, uint64_t size, uint64_t *address)
+{
+	struct source *source = context;
+
+	mix(&source->digest, pool);
+	mix(&source->digest, size);
+	*address = (uint64_t)(source->alignment % 1024 == 0 ? 2 - pool : 1 + pool) << 46;
+	return SOMA_STATUS_OK;
+}
+
+uint64_t
+source_mapped(const struct source *source, uint64_t address, uint64_t size)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < source->part_count; i++) {
+		uint64_t begin = source->parts[i].begin, end = source->parts[i].end;
+
+		begin = begin > address ? begin : address;
+		end = end < address + size ? end : address + size;
+		sum += end > begin ? end - begin : 0;
+	}
+	return sum;
+}
+
+static void
+add_part(struct source *source, uint64_t begin, uint64_t end)
+{
+	if (begin >= end)
+		return;
+	source->parts = grown(source->parts, source->part_count, sizeof *source->parts);
+	source->parts[source->part_count++] = (struct source_part){ begin, end };
+}
+
+enum soma_status
+source_map(void *context, uint64_t address, uint64_t size)
+{
+	struct source *source = context;
+
+	mix(&source->digest, address);
+	mix(&source->digest, size);
+	source->broken |= source_mapped(source, address, size) != 0;
+	if (++source->calls % source->refuse_every == 0 || size > SOURCE_LARGEST)
+		return source->calls % 2 ? SOMA_STATUS_DRIVER : SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
+	add_part(source, address, address + size);
+	return SOMA_STATUS_OK;
+}
+
+void
+source_unmap(void *context, uint64_t address, uint64_t size)
+{
+	struct source *source = context;
+	size_t count = source->part_count;
+
+	mix(&source->digest, ~address);
+	mix(&source->digest, size);
+	source->broken |= source_mapped(source, address, size) != size;
+	for (size_t i = 0; i < count; i++) {
+		struct source_part part = source->parts[i];
+
+		if (part.begin >= address + size || part.end <= address)
+			continue;
+		source->parts[i].end = source->parts[i].begin; /* empty; what stays is added */
+		add_part(source, part.begin, address < part.end ? address : part.end);
+		add_part(source, part.begin > address + size ? part.begin : address + size, part.end);
+	}
+	for (size_t i = 0; i < source->part_count;)
+		if (source->parts[i].begin >= source->parts[i].end)
+			source->parts[i] = source->parts[--source->part_count];
+		else
+			i++;
+}
+
 void
 source_init(struct source *source, const struct sequence *sequence)
 {

@@ -21,7 +21,9 @@ print_policy(FILE *out, const struct soma_policy *p)
 {
 	fprintf(out, "policy %s: alignment %" PRIu64 ", fit %s, segments %s, reuse%s%s%s%s%s%s\n", p->name,
 		p->alignment, p->fit == SOMA_FIT_GOOD ? "good" : "best",
-		p->segments == SOMA_SEGMENTS_RANGE ? "range" : "step",
+		p->segments == SOMA_SEGMENTS_MAPPED  ? "mapped"
+		: p->segments == SOMA_SEGMENTS_RANGE ? "range"
+						     : "step",
 		p->reuse & SOMA_REUSE_SAME_STREAM ? " same-stream" : "",
 		p->reuse & SOMA_REUSE_FOLLOW_EVENTS ? " follow-events" : "",
 		p->reuse & SOMA_REUSE_OPPORTUNISTIC ? " opportunistic" : "",

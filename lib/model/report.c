@@ -206,8 +206,6 @@ soma_model_walk(const struct soma_model *model,
 
 		if (soma__segment_at(model, segment)->first != 0 && !walk_segment(&walk, segment))
 			return;
-		from = soma__segment_at(model, segment)->end;
-		if (model->is_mapped) /* it may be empty: then it ends where it begins */
-			from++;
+		from = soma__segment_at(model, segment)->address + 1;
 	}
 }
