@@ -87,6 +87,25 @@ random_weights(struct generator *g)
 	}
 }
 
+/* Mapped pages that are all needed, and free ones that are kept: they are moved all the time. */
+static void
+make_tight(struct generator *g, struct sequence *sequence)
+{
+	uint64_t page = sequence->policy.pools[0].segment_step;
+	uint64_t wanted = g->granules * sequence->policy.alignment * g->live_target;
+
+	sequence->limits.max_pool_size = page * (2 + generate_below(g, wanted / (8 * page) + 2));
+	sequence->limits.release_threshold = UINT64_MAX;
+	if (sequence->refuse_every > 0 && generate_one_in(g, 2))
+		sequence->refuse_every = 2 + (unsigned)generate_below(g, 3);
+	g->weight[OP_ADVANCE] = 60;
+	g->weight[OP_THRESHOLD] = 0;
+	if (generate_one_in(g, 2))
+		g->weight[OP_STREAM_CREATE] = 0;
+	if (!generate_one_in(g, 4))
+		g->weight[OP_TRIM] = 0;
+}
+
 void
 generate_begin(struct generator *g, uint64_t seed, const char *preset, unsigned count,
 	       struct sequence *sequence)
@@ -101,6 +120,8 @@ generate_begin(struct generator *g, uint64_t seed, const char *preset, unsigned 
 	g->granules = generate_typical_granules(g, &sequence->policy);
 	generate_limits(g, sequence);
 	random_weights(g);
+	if (sequence->policy.segments == SOMA_SEGMENTS_MAPPED && !generate_one_in(g, 3))
+		make_tight(g, sequence);
 	for (unsigned i = 0; i < 8; i++)
 		g->palette[i] = generate_log_uniform(g, g->granules * sequence->policy.alignment);
 }

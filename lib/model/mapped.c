@@ -457,7 +457,7 @@ soma__mapped_reserve_growth(struct soma_model *model, unsigned pool, uint64_t gr
 /* Maps the place's pages, after stealing those that are missing or, once the source
  * refused, all of them. */
 static enum soma_status
-map_place(struct soma_model *model, struct place *place, bool pending)
+map_place(struct soma_model *model, unsigned pool, struct place *place, bool pending)
 {
 	uint64_t stolen = missing_pages(model, place->pages);
 	struct place claimed = *place;
@@ -475,6 +475,9 @@ map_place(struct soma_model *model, struct place *place, bool pending)
 	if (stolen == 0)
 		return SOMA_STATUS_OK;
 	soma__unmap_pages(model, stolen, true);
+	/* All that lay behind the hole may have been unmapped: then it is none any more. */
+	if (soma__segment_at(model, model->mapped.range[pool])->end == place->map)
+		place->hole = 0;
 	status = map(model, place);
 	if (status != SOMA_STATUS_OK)
 		unclaim(model, &claimed);
@@ -497,7 +500,7 @@ soma__mapped_grow(struct soma_model *model, struct soma__stream *stream, unsigne
 	if (!reserve_growth(model, pool, &place))
 		return SOMA__GROWTH_NO_RECORDS;
 	pending = place.front != 0 && !soma__is_complete(model, place.front);
-	model->refusal = map_place(model, &place, pending);
+	model->refusal = map_place(model, pool, &place, pending);
 	if (model->refusal != SOMA_STATUS_OK)
 		return SOMA__GROWTH_REFUSED;
 	*block = occupy(model, pool, &place, granules, pending ? take_pending(model, &place) : 0);
