@@ -36,6 +36,8 @@ static const struct variant variants[] = {
 	{ "strict", "strict", false, true, false, UINT64_MAX },
 	{ "strict-release", "strict", false, true, false, 0 },
 	{ "pytorch", "pytorch", false, false, false, UINT64_MAX },
+	{ "cuda", "cuda", false, false, false, UINT64_MAX },
+	{ "soma", "soma", false, false, false, UINT64_MAX },
 };
 
 static void

@@ -7,6 +7,7 @@
 
 #define BIT(name) (1u << CONTENDER_##name)
 #define PEERS (BIT(NONE) | BIT(TREE) | BIT(SOMA))
+#define CUDA_PEERS (BIT(SOMA_CUDA) | BIT(SOMA_MAPPED))
 #define SMALL_PEERS (PEERS | BIT(JEMALLOC) | BIT(MIMALLOC))
 
 const struct contender contenders[CONTENDER_COUNT] = {
@@ -34,6 +35,24 @@ const struct contender contenders[CONTENDER_COUNT] = {
 				     .variant = "pytorch",
 				     .streams = 1,
 				     .text = "soma pytorch" },
+	[CONTENDER_SOMA_CUDA] = { .executable = "soma",
+				  .variant = "cuda",
+				  .streams = 1,
+				  .text = "soma cuda" },
+	[CONTENDER_SOMA_MAPPED] = { .executable = "soma",
+				    .variant = "soma",
+				    .streams = 1,
+				    .text = "soma policy soma" },
+	[CONTENDER_SOMA_CUDA_SYNC] = { .executable = "soma",
+				       .variant = "cuda",
+				       .streams = 1,
+				       .sync_every = 500,
+				       .text = "soma cuda, waits" },
+	[CONTENDER_SOMA_MAPPED_SYNC] = { .executable = "soma",
+					 .variant = "soma",
+					 .streams = 1,
+					 .sync_every = 500,
+					 .text = "soma policy soma, waits" },
 };
 
 const struct scenario scenarios[SCENARIO_COUNT] = {
@@ -54,7 +73,7 @@ const struct scenario scenarios[SCENARIO_COUNT] = {
 				.cap = 32 * KIB,
 				.live = 100000,
 				.steps = 3000000,
-				.contenders = SMALL_PEERS },
+				.contenders = SMALL_PEERS | CUDA_PEERS },
 	[SCENARIO_B32K_1E6] = { .text = "b 32 KiB 1e6",
 				.pattern = 'b',
 				.cap = 32 * KIB,
@@ -66,14 +85,15 @@ const struct scenario scenarios[SCENARIO_COUNT] = {
 				.cap = 64 * MIB,
 				.live = 1000,
 				.steps = 3000000,
-				.contenders = PEERS },
+				.contenders = PEERS | CUDA_PEERS },
 	[SCENARIO_B64M_1E5] = { .text = "b 64 MiB 1e5",
 				.pattern = 'b',
 				.cap = 64 * MIB,
 				.live = 100000,
 				.steps = 2000000,
 				.contenders = PEERS | BIT(SOMA_STREAMS) | BIT(SOMA_STRICT) |
-					      BIT(SOMA_RELEASE) | BIT(SOMA_PYTORCH) },
+					      BIT(SOMA_RELEASE) | BIT(SOMA_PYTORCH) | CUDA_PEERS |
+					      BIT(SOMA_CUDA_SYNC) | BIT(SOMA_MAPPED_SYNC) },
 	[SCENARIO_B4M_1E6] = { .text = "b 4 MiB 1e6",
 			       .pattern = 'b',
 			       .cap = 4 * MIB,
@@ -159,6 +179,10 @@ const struct target targets[] = {
 	TIME(B64M_1E5, SOMA_STRICT, 1.3, SOMA, "reuse at once"),
 	TIME(B64M_1E5, SOMA_RELEASE, 1.3, SOMA, "reuse at once"),
 	TIME(B64M_1E5, SOMA_PYTORCH, 0.5, TREE, "T"),
+	TIME(B32K_1E5, SOMA_MAPPED, 1.3, SOMA_CUDA, "cuda"),
+	TIME(B64M_1E3, SOMA_MAPPED, 1.3, SOMA_CUDA, "cuda"),
+	TIME(B64M_1E5, SOMA_MAPPED, 1.3, SOMA_CUDA, "cuda"),
+	TIME(B64M_1E5, SOMA_MAPPED_SYNC, 1.3, SOMA_CUDA_SYNC, "cuda"),
 };
 
 const unsigned target_count = sizeof targets / sizeof targets[0];

@@ -255,7 +255,7 @@ fail_allocations(const struct sequence *sequence, unsigned long dense)
 	ck_assert_uint_gt(nth, 10);
 }
 
-static const char *const presets[] = { "strict", "cuda", "pytorch", GENERATE_CUSTOM };
+static const char *const presets[] = { "strict", "cuda", "pytorch", "soma", GENERATE_CUSTOM };
 
 START_TEST(a_call_without_host_memory_fails_and_changes_nothing)
 {
@@ -291,8 +291,8 @@ main(void)
 	int failed;
 
 	tcase_set_timeout(tcase, 0);
-	tcase_add_loop_test(tcase, a_call_without_host_memory_fails_and_changes_nothing, 0, 4);
-	tcase_add_loop_test(tcase, tables_that_cannot_grow_are_left_as_they_were, 0, 4);
+	tcase_add_loop_test(tcase, a_call_without_host_memory_fails_and_changes_nothing, 0, 5);
+	tcase_add_loop_test(tcase, tables_that_cannot_grow_are_left_as_they_were, 0, 5);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);

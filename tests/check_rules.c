@@ -110,6 +110,7 @@ START_TEST(an_alloc_that_fails_changes_nothing)
 	check_failing_alloc("strict");
 	check_failing_alloc("cuda");
 	check_failing_alloc("pytorch");
+	check_failing_alloc("soma");
 }
 END_TEST
 
