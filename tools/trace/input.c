@@ -304,6 +304,62 @@ trace_input_wait(struct trace_input *in, size_t count)
 	return true;
 }
 
+/* The rest of a pipe is copied as it is read. */
+static enum trace_result
+spool_pipe(struct trace_input *in)
+{
+	while (in->source >= 0) {
+		in->pos = in->end;
+		if (!trace_input_more(in))
+			break;
+	}
+	return in->state == TRACE_ERROR ? TRACE_ERROR : trace_input_rewind(in);
+}
+
+static enum trace_result
+spool_unpacked(struct trace_input *in, int fd)
+{
+	uint64_t size = 0;
+
+	do {
+		size_t have = (size_t)(in->end - in->pos);
+
+		if (!write_all(fd, in->pos, have))
+			return fail(in, "cannot write to a temporary file");
+		size += have;
+		in->pos = in->end;
+	} while (trace_input_more(in));
+	if (in->state != TRACE_END)
+		return in->state;
+	trace_inflate_destroy(in->inflate);
+	in->inflate = NULL;
+	in->start = 0;
+	in->size = size;
+	return TRACE_OK;
+}
+
+enum trace_result
+trace_input_spool(struct trace_input *in)
+{
+	enum trace_result result;
+	int fd;
+
+	if (in->inflate == NULL)
+		return spool_pipe(in);
+	trace_input_rewind(in);
+	fd = temporary_file();
+	if (fd < 0)
+		return fail(in, "cannot make a temporary file");
+	result = spool_unpacked(in, fd);
+	if (result != TRACE_OK) {
+		close(fd);
+		return result;
+	}
+	close(in->fd);
+	in->fd = fd;
+	return trace_input_rewind(in);
+}
+
 double
 trace_input_progress(const struct trace_input *in)
 {

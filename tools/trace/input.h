@@ -36,6 +36,10 @@ void trace_input_close(struct trace_input *input);
 /* From the first byte again. */
 enum trace_result trace_input_rewind(struct trace_input *input);
 
+/* For readers that need every byte at its place in `fd`: unpacks or copies all of the input
+ * into a file, if it is not one.  TRACE_OK also when the input is only what was there. */
+enum trace_result trace_input_spool(struct trace_input *input);
+
 /* Adds at least one byte behind `end` (which may move everything), or says no and
  * leaves the reason in `state`: TRACE_END, TRACE_TRUNCATED, TRACE_ERROR. */
 bool trace_input_more(struct trace_input *input);

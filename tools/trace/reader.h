@@ -38,14 +38,20 @@ struct trace_reader {
 	struct trace_names names;
 	const struct trace_snapshot *snapshot;
 	void *state;              /* the format's own */
+	bool upper_inclusive;     /* placement instances: see struct trace_options */
 	uint64_t event_count;     /* given out */
 	enum trace_result result; /* not TRACE_OK: the end, and what it was */
 	struct trace_error failure;
 };
 
+extern const struct trace_format trace_format_kineto;
+extern const struct trace_format trace_format_nsys;
+extern const struct trace_format trace_format_placement;
 extern const struct trace_format trace_format_pytorch;
 extern const struct trace_format trace_format_rmm;
 extern const struct trace_format trace_format_soma;
+extern const struct trace_format trace_format_stalloc;
+extern const struct trace_format trace_format_umpire;
 
 /* "PATH: byte N: ..." and "PATH:N: ..." into reader->failure; TRACE_ERROR. */
 enum trace_result trace_fail_byte(struct trace_reader *reader, uint64_t offset, const char *format, ...)

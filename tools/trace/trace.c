@@ -17,6 +17,11 @@ static const struct trace_format *const trace_formats[] = {
 	&trace_format_pytorch,
 	&trace_format_rmm,
 	&trace_format_soma,
+	&trace_format_placement,
+	&trace_format_nsys,
+	&trace_format_umpire,
+	&trace_format_kineto,
+	&trace_format_stalloc,
 };
 
 #define FORMAT_COUNT (sizeof trace_formats / sizeof trace_formats[0])
@@ -113,7 +118,7 @@ static enum trace_result
 format_unknown(struct trace_reader *reader, const char *wanted)
 {
 	const struct trace_input *in = &reader->input;
-	char list[256];
+	char list[400];
 	size_t used = 0;
 
 	if (wanted == NULL && is_old_pickle(in->pos, (size_t)(in->end - in->pos)))
@@ -162,6 +167,7 @@ open_reader(struct trace_reader *reader, const char *path, const struct trace_op
 	if (reader->path == NULL || !trace_names_init(&reader->names))
 		return trace_no_memory(reader);
 	strcpy(reader->path, path);
+	reader->upper_inclusive = options != NULL && options->upper_inclusive;
 	result = trace_input_open(&reader->input, reader->path, &reader->failure);
 	if (result == TRACE_OK)
 		result = find_format(reader, options != NULL ? options->format : NULL);
@@ -249,6 +255,14 @@ const struct trace_snapshot *
 trace_snapshot(const struct trace_reader *reader)
 {
 	return reader->snapshot;
+}
+
+const char *
+trace_upper(const struct trace_reader *reader)
+{
+	if (reader->format != &trace_format_placement)
+		return NULL;
+	return reader->upper_inclusive ? "inclusive" : "exclusive";
 }
 
 double

@@ -115,6 +115,8 @@ struct trace_error {
 
 struct trace_options {
 	const char *format; /* a format's name to insist on; NULL: by content */
+	/* Of placement instances: whether a block still lives at the moment `upper`. */
+	bool upper_inclusive;
 };
 
 /* Opens `path` and finds its format.  On failure *reader is NULL and `error` is
@@ -131,7 +133,8 @@ enum trace_result trace_next(struct trace_reader *reader, struct trace_event *ev
  * Standard input and pipes can be rewound too: they are read from a temporary file. */
 enum trace_result trace_rewind(struct trace_reader *reader, struct trace_error *error);
 
-/* "pytorch-snapshot", "rmm-csv", "soma-csv" */
+/* "kineto", "nsys-sqlite", "placement-csv", "pytorch-snapshot", "rmm-csv", "soma-csv",
+ * "stalloc", "umpire-replay" */
 const char *trace_format(const struct trace_reader *reader);
 
 /* Valid until trace_close(); never NULL ("" for 0). */
@@ -140,6 +143,9 @@ const char *trace_name_text(const struct trace_reader *reader, trace_name name);
 /* The snapshot at the end of the trace.  Available from trace_open() on for
  * formats that have one, and NULL for others. */
 const struct trace_snapshot *trace_snapshot(const struct trace_reader *reader);
+
+/* Of placement instances, how `upper` was read: "inclusive" or "exclusive"; else NULL. */
+const char *trace_upper(const struct trace_reader *reader);
 
 /* How far the reader is in its input, 0.0 to 1.0; for a progress bar. */
 double trace_progress(const struct trace_reader *reader);
