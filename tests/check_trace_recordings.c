@@ -79,6 +79,79 @@ START_TEST(real_snapshots_have_the_counts_they_are_known_for)
 }
 END_TEST
 
+/* ---- other formats --------------------------------------------------------------------- */
+
+START_TEST(published_instances_have_their_lower_bounds)
+{
+	static const struct {
+		const char *file;
+		size_t blocks;
+		uint64_t bound;
+	} known[] = {
+		{ "dsa/A.1048576.csv", 154, 1048576 },
+		{ "dsa/B.1048576.csv", 170, 1048576 },
+		{ "dsa/C.1048576.csv", 203, 1039360 },
+		{ "dsa/D.1048576.csv", 213, 986112 },
+		{ "dsa/E.1048576.csv", 215, 1048576 },
+		{ "dsa/F.1048576.csv", 296, 1048576 },
+		{ "dsa/input.12.csv", 5, 12 },
+		{ "dsa/G_1.csv", 816, 3030937746 },
+		{ "dsa/resnet50.csv", 1042, 1515472556 },
+	};
+	char path[4096];
+
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+		struct events events = events_of_file(recording_path(path, sizeof path, known[i].file));
+
+		ck_assert_msg(events.result == TRACE_END, "%s", events.error.text);
+		ck_assert_uint_eq(events_number(&events, TRACE_ALLOC), known[i].blocks);
+		ck_assert_uint_eq(events_number(&events, TRACE_FREE), known[i].blocks);
+		ck_assert_uint_eq(peak_of(&events), known[i].bound);
+		events_free(&events);
+	}
+}
+END_TEST
+
+static int32_t
+highest_device(const struct events *events)
+{
+	int32_t highest = -1;
+
+	for (size_t i = 0; i < events->count; i++)
+		if (events->event[i].device > highest)
+			highest = events->event[i].device;
+	return highest;
+}
+
+/* 1642 of each are logged, the parts of most of the 336 reallocations among them; 27 were
+ * in place. */
+START_TEST(a_real_umpire_log_is_balanced)
+{
+	char path[4096];
+	struct events events = events_of_file(recording_path(path, sizeof path, "umpire-devices.replay"));
+
+	ck_assert_msg(events.result == TRACE_END, "%s", events.error.text);
+	ck_assert_uint_eq(events_number(&events, TRACE_ALLOC), 1642 + 27);
+	ck_assert_uint_eq(events_number(&events, TRACE_FREE), 1642 + 27);
+	ck_assert_int_eq(highest_device(&events), 6);
+	ck_assert_uint_gt(peak_of(&events), 0);
+	ck_assert_uint_eq(events.event[0].time_ns, 1656100509619867971);
+	events_free(&events);
+}
+END_TEST
+
+START_TEST(a_real_kineto_trace_has_its_device_memory)
+{
+	char path[4096];
+	struct events events = events_of_file(recording_path(path, sizeof path, "kineto-resnet50.json.gz"));
+
+	ck_assert_msg(events.result == TRACE_END, "%s", events.error.text);
+	ck_assert_uint_eq(events_number(&events, TRACE_ALLOC), 4110);
+	ck_assert_uint_eq(events_number(&events, TRACE_FREE), 4110);
+	events_free(&events);
+}
+END_TEST
+
 /* ---- the examples --------------------------------------------------------------------- */
 
 static void
@@ -139,6 +212,7 @@ START_TEST(random_changes_of_a_real_snapshot_are_read_or_refused)
 END_TEST
 
 RECORDINGS_MAIN("trace_recordings", real_snapshots_have_the_counts_they_are_known_for,
-		the_examples_are_their_sources_in_numbers,
+		published_instances_have_their_lower_bounds, a_real_umpire_log_is_balanced,
+		a_real_kineto_trace_has_its_device_memory, the_examples_are_their_sources_in_numbers,
 		every_truncation_of_a_real_snapshot_is_read_or_refused,
 		random_changes_of_a_real_snapshot_are_read_or_refused)

@@ -141,6 +141,28 @@ events_of_text(const char *text)
 	return events;
 }
 
+struct events
+events_good(const char *text)
+{
+	struct events events = events_of_text(text);
+
+	ck_assert_msg(events.result == TRACE_END, "%s", events.error.text);
+	return events;
+}
+
+void
+events_end(const char *text, enum trace_result result, size_t count, const char *says)
+{
+	struct events events = events_of_text(text);
+
+	ck_assert_msg(events.result == result, "result %d: %s", events.result, events.error.text);
+	ck_assert_uint_eq(events.count, count);
+	if (says != NULL)
+		ck_assert_msg(strstr(events.error.text, says) != NULL, "\"%s\" does not say \"%s\"",
+			      events.error.text, says);
+	events_free(&events);
+}
+
 void
 events_free(struct events *events)
 {
@@ -198,6 +220,38 @@ static const char rmm_sample[] = "Thread,Time,Action,Pointer,Size,Stream\n"
 				 "\"13\",1700000000.25,\"free\",7F6A00000000,1024,2\r\n"
 				 "13,1700000001,deallocate,0x10,0,0\n";
 
+static const char umpire_sample[] =
+	"{\"category\":\"metadata\",\"name\":\"version\",\"numeric_args\":{\"major\":2022}}\n"
+	"{\"category\":\"operation\",\"name\":\"make_memory_resource\",\"string_args\":{\"allocator_ref\":"
+	"\"0x10\"},\"tags\":{\"allocator_name\":\"HOST\"},\"timestamp\":1656100509508239593}\n"
+	"{\"category\":\"operation\",\"name\":\"make_allocator\",\"string_args\":{\"allocator_ref\":\"0x20\","
+	"\"arg0\":\"HOST\"},\"tags\":{\"allocator_name\":\"pool\"},\"timestamp\":1656100509508239594}\n"
+	"{\"category\":\"operation\",\"name\":\"allocate\",\"numeric_args\":{\"size\":128},\"string_args\":{"
+	"\"allocator_ref\":\"0x20\",\"pointer\":\"0x1000\"},\"timestamp\":1656100509508239595}\n"
+	"{\"category\":\"operation\",\"name\":\"reallocate\",\"numeric_args\":{\"size\":256},\"string_args\":"
+	"{"
+	"\"allocator_ref\":\"0x20\",\"current_ptr\":\"0x1000\"},\"timestamp\":1656100509508239596}\n"
+	"{\"category\":\"operation\",\"name\":\"reallocate\",\"numeric_args\":{},\"string_args\":{"
+	"\"allocator_ref\":\"0x20\",\"new_ptr\":\"0x2000\"},\"timestamp\":1656100509508239597}\n"
+	"{\"category\":\"operation\",\"name\":\"deallocate\",\"string_args\":{\"allocator_ref\":\"0x20\","
+	"\"pointer\":\"0x2000\"},\"timestamp\":1656100509508239598}\n";
+
+static const char kineto_sample[] =
+	"{\n \"schemaVersion\": 1, \"deviceProperties\": [ {\"id\": 0, \"name\": \"a \\\"]} b\"} ],\n"
+	" \"traceEvents\": [\n"
+	"  {\"ph\": \"X\", \"name\": \"op\", \"ts\": 1, \"dur\": 2, \"args\": {\"a\": [1, [2]]}},\n"
+	"  {\"ph\": \"i\", \"name\": \"[memory]\", \"tid\": 7, \"ts\": 10,\n"
+	"   \"args\": {\"Device Type\": 1, \"Device Id\": 2, \"Bytes\": 512}},\n"
+	"  {\"ph\": \"i\", \"name\": \"[memory]\", \"tid\": 7, \"ts\": 11,\n"
+	"   \"args\": {\"Device Type\": 0, \"Device Id\": -1, \"Bytes\": 64}},\n"
+	"  {\"ph\": \"i\", \"name\": \"[memory]\", \"tid\": 7, \"ts\": 12.25,\n"
+	"   \"args\": {\"Device Type\": 1, \"Device Id\": 2, \"Bytes\": -512}}\n"
+	" ],\n \"traceName\": \"x\"\n}\n";
+
+static const char stalloc_sample[] = "1 139637976727552 512 0\n"
+				     "1 0x7f0000000200 1024 7\n"
+				     "0 139637976727552 512 0\n";
+
 static void
 add_sample(struct sample **samples, size_t *count, const char *name, struct bytes bytes)
 {
@@ -224,6 +278,15 @@ samples_make(struct sample **samples)
 	bytes_text(&text, rmm_sample);
 	add_sample(samples, &count, "rmm", text);
 	plain = count;
+	text = (struct bytes){ 0 };
+	bytes_text(&text, umpire_sample);
+	add_sample(samples, &count, "umpire", text);
+	text = (struct bytes){ 0 };
+	bytes_text(&text, kineto_sample);
+	add_sample(samples, &count, "kineto", text);
+	text = (struct bytes){ 0 };
+	bytes_text(&text, stalloc_sample);
+	add_sample(samples, &count, "stalloc", text);
 	add_sample(samples, &count, "pickle.gz", bytes_gzip(&(*samples)[SHAPE_COUNT].bytes));
 	add_sample(samples, &count, "soma.gz", bytes_gzip(&(*samples)[plain - 2].bytes));
 	return count;

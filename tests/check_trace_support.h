@@ -45,6 +45,10 @@ struct events {
 struct events events_of_file(const char *path);
 struct events events_of(const struct bytes *bytes);
 struct events events_of_text(const char *text);
+/* The text is a whole trace. */
+struct events events_good(const char *text);
+/* Reading it ends like that, after `count` events; says: part of the message, or NULL. */
+void events_end(const char *text, enum trace_result result, size_t count, const char *says);
 void events_free(struct events *events);
 /* Appends what the reader still has. */
 void events_drain(struct events *events);
@@ -127,6 +131,10 @@ void counting_stop(void);
 /* Every beginning of a good trace, `step` bytes apart, is read or refused with a place,
  * and gives the beginning of its events. */
 void check_cut_everywhere(const struct bytes *bytes, size_t step);
+
+/* Reading them with ever more memory: each time without enough it says so, and gives all
+ * back. */
+void check_every_allocation(const struct bytes *bytes);
 
 /* The same bytes with one to four random changes are read or refused with a place. */
 void check_changed(const struct bytes *bytes, uint64_t *random);

@@ -1,36 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jansson, as the readers use it.
+ * jansson, as the readers use it.  Its memory is the C library's, not memory.h's: it does
+ * not survive that an allocation fails everywhere.
  */
 #include "tools/trace/json.h"
 
-#include <string.h>
-
 #include "tools/trace/csv.h"
-#include "tools/trace/memory.h"
-
-static void *
-allocate(size_t size)
-{
-	return trace_resize(NULL, size);
-}
-
-void
-trace_json_init(void)
-{
-	json_set_alloc_funcs(allocate, trace_release);
-}
 
 json_t *
 trace_json_parse(const char *text, size_t length, json_error_t *error, bool *no_memory)
 {
-	json_t *value;
+	json_t *value = json_loadb(text, length, 0, error);
 
-	/* jansson does not always say that it was memory that it missed. */
-	*error = (json_error_t){ .line = -1 };
-	value = json_loadb(text, length, 0, error);
-	*no_memory = value == NULL &&
-		     (error->text[0] == '\0' || json_error_code(error) == json_error_out_of_memory);
+	*no_memory = value == NULL && json_error_code(error) == json_error_out_of_memory;
 	return value;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON in traces: one value at a time, by jansson, out of the readers' memory (memory.h).
+ * JSON in traces: one value at a time, by jansson.
  */
 #ifndef SOMA_TOOLS_TRACE_JSON_H
 #define SOMA_TOOLS_TRACE_JSON_H
@@ -8,9 +8,6 @@
 #include <jansson.h>
 
 #include "tools/trace/reader.h"
-
-/* Before the first value: jansson's allocations are the readers' from now on. */
-void trace_json_init(void);
 
 /* The value that the text is.  NULL: what is wrong is in `error`, and *no_memory says
  * whether it is only that. */

@@ -168,7 +168,8 @@ next_member(struct kineto_reader *kineto, bool *events, bool *end)
 	}
 	if (byte == ',') {
 		in->pos++;
-		peek(kineto, &byte);
+		if (!peek(kineto, &byte))
+			return cut(kineto);
 	}
 	if (byte != '"')
 		return trace_fail_byte(kineto->reader, trace_input_offset(in),
@@ -233,7 +234,6 @@ kineto_rewind(struct trace_reader *reader)
 static enum trace_result
 kineto_open(struct trace_reader *reader)
 {
-	trace_json_init();
 	reader->state = trace_zeroed(sizeof(struct kineto_reader));
 	return reader->state != NULL ? kineto_rewind(reader) : trace_no_memory(reader);
 }

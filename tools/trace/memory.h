@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the readers' memory comes from: one seam, so that a test can count and fail
- * allocations.  Everything in tools/trace allocates through it, zlib included.
+ * allocations.  Everything in tools/trace allocates through it, zlib and SQLite included,
+ * jansson not.
  *
  * The seam is process-wide and is set before the first reader is opened.
  */

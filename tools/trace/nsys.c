@@ -74,6 +74,14 @@ is_cut(const struct trace_reader *reader)
 }
 
 static enum trace_result
+truncated(struct nsys_reader *nsys)
+{
+	trace_fail(&nsys->reader->failure, nsys->reader->input.path,
+		   "row %" PRIu64 ": the file ends in the middle of the database", nsys->row);
+	return TRACE_TRUNCATED;
+}
+
+static enum trace_result
 fail(struct nsys_reader *nsys, int status)
 {
 	struct trace_reader *reader = nsys->reader;
@@ -81,11 +89,8 @@ fail(struct nsys_reader *nsys, int status)
 
 	if (status == SQLITE_NOMEM)
 		return trace_no_memory(reader);
-	if (is_cut(reader)) {
-		trace_fail(&reader->failure, reader->input.path,
-			   "row %" PRIu64 ": the file ends in the middle of the database", nsys->row);
-		return TRACE_TRUNCATED;
-	}
+	if (is_cut(reader))
+		return truncated(nsys);
 	snprintf(what, sizeof what, "row %" PRIu64 " of " TABLE, nsys->row);
 	return trace_sqlite_fail(reader, status, what);
 }
@@ -238,6 +243,9 @@ nsys_close(struct trace_reader *reader)
 static enum trace_result
 refuse(struct nsys_reader *nsys, enum column column, const char *what)
 {
+	/* What is missing in a row is zeros. */
+	if (is_cut(nsys->reader))
+		return truncated(nsys);
 	return trace_fail(&nsys->reader->failure, nsys->reader->input.path,
 			  "row %" PRIu64 " of " TABLE ": expected %s in column %s, got \"%.40s\"", nsys->row,
 			  what, column_names[column],
@@ -357,7 +365,7 @@ nsys_next(struct trace_reader *reader, struct trace_event *event)
 		int status = sqlite3_step(nsys->rows);
 
 		if (status == SQLITE_DONE)
-			return TRACE_END;
+			return is_cut(reader) ? truncated(nsys) : TRACE_END;
 		nsys->row++;
 		result = status == SQLITE_ROW ? read_row(nsys, event, &made) : fail(nsys, status);
 	}

@@ -44,6 +44,7 @@ struct call {
 	const json_t *numbers;
 	const json_t *result; /* NULL: this line is only the request */
 	uint64_t time;
+	bool old; /* the dialect */
 };
 
 static bool
@@ -83,7 +84,6 @@ umpire_rewind(struct trace_reader *reader)
 static enum trace_result
 umpire_open(struct trace_reader *reader)
 {
-	trace_json_init();
 	reader->state = trace_zeroed(sizeof(struct umpire_reader));
 	return reader->state != NULL ? umpire_rewind(reader) : trace_no_memory(reader);
 }
@@ -121,6 +121,7 @@ is_call(struct call *call)
 		call->result = call->arguments;
 		return call->name != NULL && strcmp(category, "operation") == 0;
 	}
+	call->old = true;
 	call->name = trace_json_text(call->line, "event");
 	call->arguments = call->numbers = json_object_get(call->line, "payload");
 	call->result = json_object_get(call->line, "result");
@@ -187,49 +188,56 @@ make_resource(struct umpire_reader *umpire, const struct call *call)
 	return enter(umpire, reference, own_name(call), (uint64_t)umpire->resources++);
 }
 
-static bool
-device_of_name(struct umpire_reader *umpire, const json_t *value, uint64_t *device)
+static enum trace_result
+device_of_name(struct umpire_reader *umpire, const json_t *value, uint64_t *device, bool *found)
 {
 	const struct trace_map_entry *entry;
 	trace_name name;
 
-	if (!json_is_string(value) || !trace_names_add(&umpire->lines.reader->names, json_string_value(value),
-						       json_string_length(value), &name))
-		return false;
+	if (!json_is_string(value))
+		return TRACE_OK;
+	if (!trace_names_add(&umpire->lines.reader->names, json_string_value(value),
+			     json_string_length(value), &name))
+		return trace_no_memory(umpire->lines.reader);
 	entry = trace_map_find(&umpire->names, name);
-	if (entry != NULL)
+	*found = entry != NULL;
+	if (*found)
 		*device = entry->other;
-	return entry != NULL;
+	return TRACE_OK;
 }
 
 /* The allocator under this one is the first argument that is an allocator's name. */
-static uint64_t
-device_under(struct umpire_reader *umpire, const struct call *call)
+static enum trace_result
+device_under(struct umpire_reader *umpire, const struct call *call, uint64_t *device)
 {
 	const json_t *list = json_object_get(call->arguments, "args");
-	uint64_t device = 0;
+	enum trace_result result = TRACE_OK;
+	bool found = false;
 	char key[16];
 
-	for (int i = 0; i < 16; i++) {
+	for (int i = 0; i < 16 && result == TRACE_OK && !found; i++) {
+		const json_t *value = json_array_get(list, (size_t)i);
+
 		snprintf(key, sizeof key, "arg%d", i);
-		if (device_of_name(umpire, json_object_get(call->arguments, key), &device) ||
-		    device_of_name(umpire, json_array_get(list, (size_t)i), &device))
-			break;
+		if (value == NULL)
+			value = json_object_get(call->arguments, key);
+		result = device_of_name(umpire, value, device, &found);
 	}
-	return device;
+	return result;
 }
 
 static enum trace_result
 make_allocator(struct umpire_reader *umpire, const struct call *call)
 {
-	uint64_t reference;
+	uint64_t reference, device = 0;
 	enum trace_result result;
 
 	if (call->result == NULL || json_object_get(call->result, "allocator_ref") == NULL)
 		return TRACE_OK; /* the request, or one that failed */
 	result = need(umpire, call, call->result, "allocator_ref", &reference);
-	return result == TRACE_OK ? enter(umpire, reference, own_name(call), device_under(umpire, call))
-				  : result;
+	if (result == TRACE_OK)
+		result = device_under(umpire, call, &device);
+	return result == TRACE_OK ? enter(umpire, reference, own_name(call), device) : result;
 }
 
 /* ---- blocks ---------------------------------------------------------------------- */
@@ -296,7 +304,7 @@ static enum trace_result
 allocate(struct umpire_reader *umpire, const struct call *call, struct trace_event *event, bool *made)
 {
 	const struct trace_map_entry *allocator = allocator_of(umpire, call);
-	const char *key = call->numbers != call->arguments ? "pointer" : "memory_ptr";
+	const char *key = call->old ? "memory_ptr" : "pointer";
 	uint64_t ptr, size;
 	enum trace_result result;
 
@@ -317,7 +325,7 @@ allocate(struct umpire_reader *umpire, const struct call *call, struct trace_eve
 static enum trace_result
 deallocate(struct umpire_reader *umpire, const struct call *call, struct trace_event *event, bool *made)
 {
-	const char *key = call->numbers != call->arguments ? "pointer" : "memory_ptr";
+	const char *key = call->old ? "memory_ptr" : "pointer";
 	uint64_t ptr;
 	enum trace_result result = need(umpire, call, call->arguments, key, &ptr);
 
@@ -378,7 +386,7 @@ reallocate(struct umpire_reader *umpire, const struct call *call, struct trace_e
 {
 	enum trace_result result;
 
-	if (call->numbers != call->arguments) {
+	if (!call->old) {
 		if (json_object_get(call->arguments, "new_ptr") != NULL)
 			return finish_move(umpire, call, "new_ptr", event, made);
 		return request_move(umpire, call, "current_ptr");
