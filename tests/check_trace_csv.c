@@ -37,6 +37,70 @@ good(const char *text)
 
 /* ---- soma's own ------------------------------------------------------------------- */
 
+#define POOL_HEADER "time,thread,op,device,stream,ptr,size,tag,generation,detail,pool\n"
+
+START_TEST(a_pool_may_stand_in_a_last_column)
+{
+	struct events events = good(POOL_HEADER "1,,alloc,0,0,0x1000,8,,,,3:18446744073709551615\n"
+						"2,,alloc,0,0,0x2000,8,,,,\n"
+						"3,,free,0,0,0x1000,8,,,deferred,0:0\n");
+
+	ck_assert(events.event[0].has_pool);
+	ck_assert_uint_eq(events.event[0].pool[0], 3);
+	ck_assert_uint_eq(events.event[0].pool[1], UINT64_MAX);
+	ck_assert(!events.event[1].has_pool);
+	ck_assert(events.event[2].has_pool);
+	ck_assert(events.event[2].deferred);
+	events_free(&events);
+	ends_with(POOL_HEADER "1,,alloc,0,0,0x1000,8,,,,3\n", TRACE_ERROR, 0,
+		  ":2: expected two numbers with a colon between them in column pool, got \"3\"");
+	ends_with(POOL_HEADER "1,,alloc,0,0,0x1000,8,,,\n", TRACE_ERROR, 0, ":2: expected column pool");
+	ends_with(SOMA_HEADER "1,,alloc,0,0,0x1000,8,,,,3:4\n", TRACE_ERROR, 0, ":2: expected 10 columns");
+}
+END_TEST
+
+/* Lines without a quote are mostly read in a shorter way. */
+START_TEST(a_quote_around_a_field_changes_nothing)
+{
+	static const char *const numbers[] = { "",
+					       "0",
+					       "7",
+					       "999999999999999999",
+					       "18446744073709551615",
+					       "0x7f00",
+					       "0xABCdef",
+					       "0xffffffffffffffff",
+					       "0x",
+					       "18446744073709551616",
+					       "0x10000000000000000",
+					       "-1",
+					       "1 ",
+					       "x" };
+	static const char *const tags[] = { "", "a", "ab", "aa", "layer (model.py:7)", "deferred" };
+	char plain[512], quoted[512];
+
+	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] * 6; i++) {
+		const char *number = numbers[i / 6], *tag = tags[i % 6],
+			   *op = i % 2 == 0 ? "alloc" : "segment_unmap";
+		struct events a, b;
+
+		snprintf(plain, sizeof plain, SOMA_HEADER "%s,5,%s,0,%s,%s,%s,%s,%s,\n", number, op, number,
+			 number, number, tag, number);
+		snprintf(quoted, sizeof quoted, SOMA_HEADER "%s,5,%s,0,%s,%s,%s,\"%s\",%s,\n", number, op,
+			 number, number, number, tag, number);
+		a = events_of_text(plain);
+		b = events_of_text(quoted);
+		ck_assert_int_eq(a.result, b.result);
+		ck_assert_uint_eq(a.count, b.count);
+		ck_assert(a.count == 0 || events_equal(a.event, b.event));
+		if (a.result == TRACE_ERROR)
+			ck_assert_str_eq(strstr(a.error.text, "expected"), strstr(b.error.text, "expected"));
+		events_free(&a);
+		events_free(&b);
+	}
+}
+END_TEST
+
 START_TEST(every_column_is_read)
 {
 	struct events events =
@@ -148,7 +212,9 @@ END_TEST
 START_TEST(the_header_must_match)
 {
 	ends_with("time,thread,op,device,stream,ptr,size,tag,generation,detail,extra\n", TRACE_ERROR, 0,
-		  ":1: expected 10 columns, got another one, \"extra\"");
+		  ":1: expected its name in column pool, got \"extra\"");
+	ends_with("time,thread,op,device,stream,ptr,size,tag,generation,detail,pool,extra\n", TRACE_ERROR, 0,
+		  ":1: expected 11 columns, got another one, \"extra\"");
 	ends_with("time,thread,op,device,stream,ptr,size,tag,generation\n", TRACE_ERROR, 0,
 		  ":1: expected column detail, got the end of the line");
 	ends_with("time,thread,op,device,stream,address,size,tag,generation,detail\n", TRACE_ERROR, 0,
@@ -215,7 +281,8 @@ START_TEST(a_pipe_can_be_rewound_before_its_end_was_read)
 		close(ends[0]);
 		fputs(SOMA_HEADER, out);
 		for (int i = 0; i < LINES; i++)
-			fprintf(out, "%d,,alloc,0,0,0x7f0000000000,%d,somebody,,with a longer text\n", i, i + 1);
+			fprintf(out, "%d,,alloc,0,0,0x7f0000000000,%d,somebody,,with a longer text\n", i,
+				i + 1);
 		_exit(fclose(out) == 0 ? 0 : 1);
 	}
 	close(ends[1]);
@@ -315,8 +382,9 @@ START_TEST(rmm_errors_name_the_line)
 }
 END_TEST
 
-UNIT_MAIN("trace_csv", every_column_is_read, every_operation_has_its_word,
-	  a_pipe_can_be_rewound_before_its_end_was_read, quoted_fields_hold_commas_quotes_and_line_breaks,
+UNIT_MAIN("trace_csv", a_quote_around_a_field_changes_nothing, a_pool_may_stand_in_a_last_column,
+	  every_column_is_read, every_operation_has_its_word, a_pipe_can_be_rewound_before_its_end_was_read,
+	  quoted_fields_hold_commas_quotes_and_line_breaks,
 	  a_quote_within_a_field_is_refused_and_swallows_nothing, a_deferred_free_is_told_by_its_detail,
 	  errors_name_the_line_and_what_was_expected, the_header_must_match,
 	  a_last_line_without_newline_counts_when_complete, zero_bytes_and_endless_lines_are_refused,

@@ -26,6 +26,9 @@ write_events(const char *path, const struct events *events)
 
 	ck_assert_int_eq(trace_writer_open(path, &writer, &error), TRACE_OK);
 	for (size_t i = 0; i < events->count; i++)
+		if (events->event[i].has_pool)
+			trace_writer_with_pools(writer);
+	for (size_t i = 0; i < events->count; i++)
 		trace_writer_put(writer, &events->event[i], events_holder(events, i),
 				 events_detail(events, i));
 	ck_assert_int_eq(trace_writer_close(writer, &error), TRACE_OK);
@@ -209,7 +212,7 @@ START_TEST(what_is_no_trace_is_refused_clearly)
 		cannot_open(path, "cannot open: Permission denied");
 	}
 	unlink(path);
-	refused_text("id,lower,upper,size\n", "not a trace in a known format, expected a pickled PyTorch");
+	refused_text("id,name,size\n", "not a trace in a known format, expected a pickled PyTorch");
 	refused_text("(dp0\nVsegments\n", "a pickle of protocol 0 or 1, expected one of protocol 2 to 5");
 	refused_text("(lp0\n.", "a pickle of protocol 0 or 1");
 	refused_text("}q\1", "a pickle of protocol 0 or 1");

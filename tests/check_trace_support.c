@@ -200,7 +200,8 @@ events_equal(const struct trace_event *a, const struct trace_event *b)
 	return a->op == b->op && a->deferred == b->deferred && a->device == b->device &&
 	       a->thread == b->thread && a->index == b->index && a->time_ns == b->time_ns &&
 	       a->stream == b->stream && a->ptr == b->ptr && a->size == b->size &&
-	       a->generation == b->generation && a->holder == b->holder && a->detail == b->detail;
+	       a->generation == b->generation && a->holder == b->holder && a->detail == b->detail &&
+	       a->has_pool == b->has_pool && a->pool[0] == b->pool[0] && a->pool[1] == b->pool[1];
 }
 
 /* ---- samples ------------------------------------------------------------------------ */
@@ -213,6 +214,10 @@ static const char soma_sample[] =
 	"\n"
 	"30,,free_completed,2147483647,3,0x7f0000000000,,,,\n"
 	"40,,mark,0,0,,,start,,\"x,y\"\n";
+
+static const char pool_sample[] = "time,thread,op,device,stream,ptr,size,tag,generation,detail,pool\n"
+				  "1,,alloc,0,0,0x1000,8,a,,,3:1\n"
+				  "2,,alloc,0,0,0x2000,8,a,,,\n";
 
 static const char rmm_sample[] = "Thread,Time,Action,Pointer,Size,Stream\n"
 				 "12,23:59:59.999999,allocate,0x7f6a00000000,1024,0x0\n"
@@ -278,6 +283,9 @@ samples_make(struct sample **samples)
 	bytes_text(&text, rmm_sample);
 	add_sample(samples, &count, "rmm", text);
 	plain = count;
+	text = (struct bytes){ 0 };
+	bytes_text(&text, pool_sample);
+	add_sample(samples, &count, "pools", text);
 	text = (struct bytes){ 0 };
 	bytes_text(&text, umpire_sample);
 	add_sample(samples, &count, "umpire", text);

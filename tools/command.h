@@ -88,14 +88,20 @@ void help_print_mdoc(void);
 /* A paragraph of a man page: wrapped, and every sentence on a line of its own, so that mdoc spaces it. */
 void help_mdoc_text(const char *text);
 
+/* "exclusive", "inclusive": the choices of --upper. */
+extern const char *const upper_names[];
+
 int command_replay(const struct command *command, int argc, char **argv);
 int command_info(const struct command *command, int argc, char **argv);
 int command_help(const struct command *command, int argc, char **argv);
+int command_convert(const struct command *command, int argc, char **argv);
 
 extern const char *const replay_paragraphs[];
 extern const struct option_row replay_options[];
 extern const char *const info_paragraphs[];
 extern const struct option_row info_options[];
+extern const char *const convert_paragraphs[];
+extern const struct option_row convert_options[];
 extern const char *const help_paragraphs[];
 extern const struct option_row help_options[];
 

@@ -11,6 +11,8 @@ const char *const soma_summary = "stream-ordered memory allocation, replayed and
 const struct command commands[] = {
 	{ "replay", "replay an allocation trace and report its memory", "TRACE", replay_paragraphs,
 	  replay_options, command_replay },
+	{ "convert", "write a trace in another format", "IN OUT", convert_paragraphs, convert_options,
+	  command_convert },
 	{ "info", "show the version, how it was built, and what this machine offers", "", info_paragraphs,
 	  info_options, command_info },
 	{ "help", "show help for soma or for a subcommand", "[SUBCOMMAND]", help_paragraphs, help_options,

@@ -25,6 +25,7 @@ struct replay_values {
 	uint64_t capacity;
 	uint64_t release_threshold;
 	int32_t device;
+	unsigned upper; /* index in upper_names */
 	bool json, quiet, partial;
 	const char *plot;
 	const char *backend, *backend_path;
@@ -35,13 +36,18 @@ struct replay_values {
 /* "auto" first; the presets as lib/model/policy.c has them (a test compares). */
 static const char *const policy_names[] = { "auto", "strict", "cuda", "pytorch", "soma", NULL };
 
+const char *const upper_names[] = { "exclusive", "inclusive", NULL };
+
 static const char *const axis_names[] = { "time", "events", NULL };
 
 const char *const replay_paragraphs[] = {
 	"Replays the trace through a model of a memory allocator, and reports how much memory it takes: the "
 	"peak of live bytes and of reserved bytes, where the difference goes at that moment, who holds the "
 	"bytes, and whether it fits in a capacity.",
-	"The trace may be a PyTorch memory snapshot (pickle), an RMM log (CSV) or soma's own format (CSV), "
+	"The trace may be a PyTorch memory snapshot (pickle), an RMM log (CSV), soma's own format (CSV), an "
+	"Umpire replay log (JSON lines), a Kineto trace (JSON), an Nsight Systems export (SQLite), an "
+	"STAlloc "
+	"trace (text) or placement instances (CSV), "
 	"gzipped or not; which one it is, is found by its content. The name - stands for standard input. A "
 	"PyTorch snapshot that begins in mid-run "
 	"is rewound: what was there before is rebuilt from what was there at the end.",
@@ -75,6 +81,9 @@ const struct option_row replay_options[] = {
 	  "all, which does for up to a million deferred frees." },
 	{ "device", 'd', OPTION_NUMBER, FIELD(device), "N", NULL,
 	  "The device to replay. The default is the one with the most allocations." },
+	{ "upper", 'u', OPTION_CHOICE, FIELD(upper), "exclusive|inclusive", upper_names,
+	  "Of placement instances: whether a block is gone at the moment upper (exclusive, the default) or "
+	  "lives through it." },
 	{ "json", 'j', OPTION_FLAG, FIELD(json), NULL, NULL,
 	  "Print one JSON object instead of the report; sizes in it are bytes." },
 	{ "plot", 'o', OPTION_TEXT, FIELD(plot), "FILE.svg|FILE.png", NULL,
@@ -83,7 +92,8 @@ const struct option_row replay_options[] = {
 	  "What the picture's horizontal axis counts: time (the default, where the trace has times) or "
 	  "events." },
 	{ "quiet", 'q', OPTION_FLAG, FIELD(quiet), NULL, NULL,
-	  "Print no text and no progress: the exit status is the answer. (--json still prints its object, and "
+	  "Print no text and no progress: the exit status is the answer. (--json still prints its object, "
+	  "and "
 	  "that a trace is truncated is said unless it is taken as --partial.)" },
 	{ "partial", 'P', OPTION_FLAG, FIELD(partial), NULL, NULL,
 	  "Take a truncated trace as it is: without this it gives exit status 1." },
@@ -237,8 +247,8 @@ static int
 check_plot(const struct command *command, const char *plot, const char *trace)
 {
 	if (plot_format_of(plot) == PLOT_NONE)
-		return usage_error(command, "--plot: expected a file name that ends in .svg or .png, got '%s'",
-				   plot);
+		return usage_error(command,
+				   "--plot: expected a file name that ends in .svg or .png, got '%s'", plot);
 	if (is_same_file(plot, trace))
 		return usage_error(command, "--plot: '%s' is the trace itself", plot);
 	return -1;
@@ -291,6 +301,7 @@ replay_any(const struct replay_values *values, const char *path, struct trace_re
 int
 command_replay(const struct command *command, int argc, char **argv)
 {
+	struct trace_options options = { .format = NULL };
 	struct replay_values values = { .release_threshold = UINT64_MAX,
 					.device = REPLAY_DEVICE_ANY,
 					.scale = 1,
@@ -315,7 +326,8 @@ command_replay(const struct command *command, int argc, char **argv)
 		end = check_plot(command, values.plot, argv[first]);
 	if (end >= 0)
 		return end;
-	trace_open(argv[first], NULL, &reader, &error);
+	options.upper_inclusive = values.upper == 1;
+	trace_open(argv[first], &options, &reader, &error);
 	if (reader == NULL)
 		return input_error(error.text);
 	shown = report_clean(argv[first]);

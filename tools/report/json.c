@@ -117,10 +117,12 @@ static json_t *
 settings_object(const struct report *report)
 {
 	const struct replay_options *options = report->options;
+	const char *upper = trace_upper(report->reader);
 	json_t *object = json_object();
 
 	put(object, "trace", json_string(report->path));
 	put(object, "format", json_string(report->result->format));
+	put(object, "upper", upper != NULL ? json_string(upper) : json_null());
 	put(object, "device", json_integer(report->result->device));
 	put(object, "policy", json_string(report->result->policy->name));
 	put(object, "capacity", options->capacity > 0 ? number(options->capacity) : json_null());

@@ -53,7 +53,10 @@ heading(FILE *out, const struct report *report)
 	char events[UNITS_MAX], streams[UNITS_MAX];
 
 	fprintf(out, "%s\n", report->path);
-	fprintf(out, "  %s, device %" PRId32, result->format, result->device);
+	fprintf(out, "  %s", result->format);
+	if (trace_upper(report->reader) != NULL)
+		fprintf(out, " (upper is %s)", trace_upper(report->reader));
+	fprintf(out, ", device %" PRId32, result->device);
 	if (result->device_count > 1)
 		fprintf(out, " (one of %zu; the others: --device)", result->device_count);
 	fprintf(out, ", %s on %s\n", units_plural(events, result->counts.events, "event"),

@@ -42,6 +42,7 @@ find_end(struct csv *csv, size_t *length)
 	struct quotes quotes = { 0 };
 	size_t scanned = 0;
 
+	csv->quoted = false;
 	for (;;) {
 		const uint8_t *from = in->pos + scanned, *quote;
 		size_t left = (size_t)(in->end - from);
@@ -49,8 +50,10 @@ find_end(struct csv *csv, size_t *length)
 		size_t span = newline != NULL ? (size_t)(newline - from) : left;
 
 		for (quote = from; (quote = memchr(quote, '"', span - (size_t)(quote - from))) != NULL;
-		     quote++)
+		     quote++) {
 			see_quote(&quotes, in->pos, (size_t)(quote - in->pos));
+			csv->quoted = true;
+		}
 		scanned += span;
 		if (newline != NULL) {
 			csv->next_line++;
@@ -67,7 +70,8 @@ find_end(struct csv *csv, size_t *length)
 	}
 	*length = scanned;
 	csv->cut = true;
-	return in->state == TRACE_END && !quotes.open ? TRACE_OK : trace_truncated_line(csv->reader, csv->line);
+	return in->state == TRACE_END && !quotes.open ? TRACE_OK
+						      : trace_truncated_line(csv->reader, csv->line);
 }
 
 enum trace_result
@@ -128,10 +132,11 @@ quoted_field(struct csv *csv, struct csv_field *field)
 static enum trace_result
 stray_quote(struct csv *csv, const char *column, const char *quote)
 {
-	return trace_fail_line(csv->reader, csv->line,
-			       "a quote at byte %zu of the line, within column %s: a field with quotes stands in "
-			       "quotes, and each in it is doubled",
-			       (size_t)(quote - csv->begin) + 1, column);
+	return trace_fail_line(
+		csv->reader, csv->line,
+		"a quote at byte %zu of the line, within column %s: a field with quotes stands in "
+		"quotes, and each in it is doubled",
+		(size_t)(quote - csv->begin) + 1, column);
 }
 
 enum trace_result

@@ -16,6 +16,7 @@ struct csv {
 	uint64_t next_line;
 	char *begin;
 	char *pos, *end; /* what is left of the record */
+	bool quoted;     /* there is a quote in the record */
 	bool more;       /* a field follows, perhaps an empty one */
 	bool cut;        /* the input ended without a newline: a record that does not
 			  * parse is a truncated one */

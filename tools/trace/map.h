@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a reader or writer knows of live blocks and the like: a hash table from a 64-bit
- * key to three numbers.  Entries move when others are added or removed.
+ * key to a few numbers.  Entries move when others are added or removed.
  */
 #ifndef SOMA_TOOLS_TRACE_MAP_H
 #define SOMA_TOOLS_TRACE_MAP_H
@@ -12,7 +12,7 @@
 
 struct trace_map_entry {
 	uint64_t key;
-	uint64_t number, other;
+	uint64_t number, other, more;
 	uint32_t name;
 	bool used; /* the map's */
 };

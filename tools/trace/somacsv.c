@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * soma's own trace: one event a line, see soma-trace(5).  Written by writer.c.
+ *
+ * There are two ways to read a line.  The short one knows plain lines as writers make
+ * them; whatever it does not expect, it leaves to the long one, which also knows what to
+ * say about it.
  */
 #include <string.h>
 
@@ -8,15 +12,18 @@
 #include "tools/trace/memory.h"
 #include "tools/trace/somacsv.h"
 
-const char *const trace_soma_columns[TRACE_SOMA_COLUMNS] = {
-	"time", "thread", "op", "device", "stream", "ptr", "size", "tag", "generation", "detail",
+const char *const trace_soma_columns[TRACE_SOMA_COLUMNS_POOLS] = {
+	"time", "thread", "op", "device", "stream", "ptr", "size", "tag", "generation", "detail", "pool",
 };
 
-enum column { TIME, THREAD, OP, DEVICE, STREAM, PTR, SIZE, TAG, GENERATION, DETAIL };
+enum column { TIME, THREAD, OP, DEVICE, STREAM, PTR, SIZE, TAG, GENERATION, DETAIL, POOL };
+
+#define TAGS 256
 
 struct soma_reader {
 	struct csv csv;
-	trace_name last_tag; /* the same again, mostly */
+	size_t columns;
+	trace_name tag[TAGS]; /* those seen lately, by a few of their bytes */
 };
 
 static bool
@@ -25,13 +32,33 @@ soma_probe(const uint8_t *data, size_t size)
 	return csv_probe(data, size, trace_soma_columns);
 }
 
+/* The last column may be missing. */
+static enum trace_result
+read_header(struct soma_reader *soma)
+{
+	struct csv *csv = &soma->csv;
+	struct csv_field field;
+	enum trace_result result = csv_record(csv);
+
+	for (soma->columns = 0; result == TRACE_OK && (soma->columns < TRACE_SOMA_COLUMNS || csv->more);
+	     soma->columns++) {
+		if (soma->columns == TRACE_SOMA_COLUMNS_POOLS)
+			return csv_end(csv, soma->columns);
+		result = csv_field(csv, trace_soma_columns[soma->columns], &field);
+		if (result == TRACE_OK && !csv_is(&field, trace_soma_columns[soma->columns],
+						  strlen(trace_soma_columns[soma->columns])))
+			result = csv_expected(csv, "its name", trace_soma_columns[soma->columns], &field);
+	}
+	return result;
+}
+
 static enum trace_result
 soma_rewind(struct trace_reader *reader)
 {
 	struct soma_reader *soma = reader->state;
 
 	csv_init(&soma->csv, reader);
-	return csv_header(&soma->csv, trace_soma_columns, TRACE_SOMA_COLUMNS);
+	return read_header(soma);
 }
 
 static enum trace_result
@@ -53,8 +80,8 @@ read_number(struct soma_reader *soma, enum column column, uint64_t limit, uint64
 	return csv_number_field(&soma->csv, trace_soma_columns[column], limit, number);
 }
 
-static enum trace_result
-read_op(struct soma_reader *soma, enum trace_op *op)
+static bool
+find_op(const struct csv_field *field, enum trace_op *op)
 {
 	static const struct {
 		const char *text;
@@ -64,17 +91,24 @@ read_op(struct soma_reader *soma, enum trace_op *op)
 		TRACE_OP_MAP(X)
 #undef X
 	};
+
+	for (size_t i = 0; i < TRACE_OP_COUNT; i++) {
+		if (csv_is(field, ops[i].text, ops[i].length)) {
+			*op = (enum trace_op)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static enum trace_result
+read_op(struct soma_reader *soma, enum trace_op *op)
+{
 	struct csv_field field;
 	enum trace_result result = csv_field(&soma->csv, trace_soma_columns[OP], &field);
 
-	if (result != TRACE_OK)
+	if (result != TRACE_OK || find_op(&field, op))
 		return result;
-	for (size_t i = 0; i < TRACE_OP_COUNT; i++) {
-		if (csv_is(&field, ops[i].text, ops[i].length)) {
-			*op = (enum trace_op)i;
-			return TRACE_OK;
-		}
-	}
 	return csv_expected(&soma->csv, "an operation such as alloc or free", trace_soma_columns[OP], &field);
 }
 
@@ -90,34 +124,39 @@ intern(struct soma_reader *soma, enum column column, const struct csv_field *fie
 	return TRACE_OK;
 }
 
+/* A field of at least one byte. */
+static enum trace_result
+find_tag(struct soma_reader *soma, const struct csv_field *field, trace_name *name)
+{
+	const struct trace_names *names = &soma->csv.reader->names;
+	const unsigned char *text = (const unsigned char *)field->text;
+	size_t middle = field->length / 2;
+	trace_name *known = &soma->tag[(text[0] + text[middle] * 7u + text[field->length - 1] * 31u +
+					text[field->length - 1 - (middle > 0)] * 5u + field->length * 3u) %
+				       TAGS];
+	enum trace_result result = TRACE_OK;
+
+	if (!csv_is(field, names->text[*known].text, names->text[*known].length))
+		result = intern(soma, TAG, field, known);
+	*name = *known;
+	return result;
+}
+
 static enum trace_result
 read_tag(struct soma_reader *soma, trace_name *name)
 {
-	const struct trace_text *last = &soma->csv.reader->names.text[soma->last_tag];
 	struct csv_field field;
 	enum trace_result result = csv_field(&soma->csv, trace_soma_columns[TAG], &field);
 
-	if (result != TRACE_OK || field.length == 0)
-		return result;
-	if (!csv_is(&field, last->text, last->length)) {
-		result = intern(soma, TAG, &field, &soma->last_tag);
-		if (result != TRACE_OK)
-			return result;
-	}
-	*name = soma->last_tag;
-	return TRACE_OK;
+	return result == TRACE_OK && field.length > 0 ? find_tag(soma, &field, name) : result;
 }
 
 /* In a free, "deferred" alone or before a semicolon is the flag and no text. */
 static enum trace_result
-read_detail(struct soma_reader *soma, struct trace_event *event)
+find_detail(struct soma_reader *soma, struct csv_field field, struct trace_event *event)
 {
 	const size_t length = sizeof TRACE_SOMA_DEFERRED - 1;
-	struct csv_field field;
-	enum trace_result result = csv_field(&soma->csv, trace_soma_columns[DETAIL], &field);
 
-	if (result != TRACE_OK || field.length == 0)
-		return result;
 	if (event->op == TRACE_FREE && field.length >= length &&
 	    memcmp(field.text, TRACE_SOMA_DEFERRED, length) == 0 &&
 	    (field.length == length || field.text[length] == ';')) {
@@ -127,6 +166,35 @@ read_detail(struct soma_reader *soma, struct trace_event *event)
 		field.length -= skip;
 	}
 	return intern(soma, DETAIL, &field, &event->detail);
+}
+
+static enum trace_result
+read_detail(struct soma_reader *soma, struct trace_event *event)
+{
+	struct csv_field field;
+	enum trace_result result = csv_field(&soma->csv, trace_soma_columns[DETAIL], &field);
+
+	return result == TRACE_OK && field.length > 0 ? find_detail(soma, field, event) : result;
+}
+
+/* Two numbers with a colon between them. */
+static enum trace_result
+read_pool(struct soma_reader *soma, struct trace_event *event)
+{
+	struct csv_field field;
+	const char *colon;
+	size_t first;
+	enum trace_result result = csv_field(&soma->csv, trace_soma_columns[POOL], &field);
+
+	if (result != TRACE_OK || field.length == 0)
+		return result;
+	colon = memchr(field.text, ':', field.length);
+	first = colon != NULL ? (size_t)(colon - field.text) : 0;
+	event->has_pool = colon != NULL && csv_number(field.text, first, &event->pool[0]) &&
+			  csv_number(colon + 1, field.length - first - 1, &event->pool[1]);
+	return event->has_pool ? TRACE_OK
+			       : csv_expected(&soma->csv, "two numbers with a colon between them",
+					      trace_soma_columns[POOL], &field);
 }
 
 static enum trace_result
@@ -153,7 +221,77 @@ read_columns(struct soma_reader *soma, struct trace_event *event)
 		result = read_number(soma, GENERATION, UINT64_MAX, &event->generation);
 	event->thread = (uint32_t)thread;
 	event->device = (int32_t)device;
-	return result == TRACE_OK ? read_detail(soma, event) : result;
+	if (result == TRACE_OK)
+		result = read_detail(soma, event);
+	return result == TRACE_OK && soma->columns > POOL ? read_pool(soma, event) : result;
+}
+
+/* ---- the short way ---------------------------------------------------------------- */
+
+/* Up to 18 decimal or 15 hexadecimal digits, or nothing, and a comma. */
+static inline bool
+short_number(const char **text, const char *end, uint64_t *number)
+{
+	const char *at = *text, *last;
+	uint64_t value = 0;
+
+	if (end - at > 2 && at[0] == '0' && at[1] == 'x') {
+		last = end - at > 17 ? at + 17 : end;
+		for (at += 2; at < last; at++) {
+			unsigned digit = (unsigned char)*at - (unsigned)'0';
+
+			if (digit > 9)
+				digit = (unsigned char)*at - (unsigned)'a' < 6 ? (unsigned)(*at - 'a' + 10)
+									       : 16;
+			if (digit > 15)
+				break;
+			value = value << 4 | digit;
+		}
+		if (at == *text + 2)
+			return false;
+	} else {
+		last = end - at > 18 ? at + 18 : end;
+		for (; at < last && (unsigned char)*at - (unsigned)'0' <= 9; at++)
+			value = value * 10 + ((unsigned char)*at - (unsigned)'0');
+	}
+	*number = value;
+	*text = at + 1;
+	return at < end && *at == ',';
+}
+
+static inline bool
+short_field(const char **text, const char *end, struct csv_field *field)
+{
+	const char *comma = *text;
+
+	while (comma < end && *comma != ',')
+		comma++;
+	field->text = (char *)(uintptr_t)*text;
+	field->length = (size_t)(comma - *text);
+	*text = comma + 1;
+	return comma < end;
+}
+
+/* false: the long way, for an event that is zeroed again. */
+static bool
+read_short(struct soma_reader *soma, struct trace_event *event)
+{
+	const char *at = soma->csv.pos, *end = soma->csv.end;
+	struct csv_field op, tag;
+	uint64_t thread, device;
+
+	if (soma->columns != TRACE_SOMA_COLUMNS || soma->csv.quoted || soma->csv.cut ||
+	    !short_number(&at, end, &event->time_ns) || !short_number(&at, end, &thread) ||
+	    !short_field(&at, end, &op) || !short_number(&at, end, &device) ||
+	    !short_number(&at, end, &event->stream) || !short_number(&at, end, &event->ptr) ||
+	    !short_number(&at, end, &event->size) || !short_field(&at, end, &tag) ||
+	    !short_number(&at, end, &event->generation))
+		return false;
+	if (thread > UINT32_MAX || device > INT32_MAX || at != end || !find_op(&op, &event->op))
+		return false;
+	event->thread = (uint32_t)thread;
+	event->device = (int32_t)device;
+	return tag.length == 0 || find_tag(soma, &tag, &event->holder) == TRACE_OK;
 }
 
 static enum trace_result
@@ -162,9 +300,12 @@ soma_next(struct trace_reader *reader, struct trace_event *event)
 	struct soma_reader *soma = reader->state;
 	enum trace_result result = csv_record(&soma->csv);
 
+	if (result == TRACE_OK && read_short(soma, event))
+		return TRACE_OK;
+	*event = (struct trace_event){ 0 };
 	if (result == TRACE_OK)
 		result = read_columns(soma, event);
-	return result == TRACE_OK ? csv_end(&soma->csv, TRACE_SOMA_COLUMNS) : result;
+	return result == TRACE_OK ? csv_end(&soma->csv, soma->columns) : result;
 }
 
 const struct trace_format trace_format_soma = {

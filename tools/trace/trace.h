@@ -162,6 +162,9 @@ struct trace_writer;
 enum trace_result trace_writer_open(const char *path, struct trace_writer **writer,
 				    struct trace_error *error);
 
+/* Before the first event: lines also say whose memory it is (has_pool). */
+void trace_writer_with_pools(struct trace_writer *writer);
+
 /* holder and detail are texts here; either may be NULL.  Errors are kept and
  * reported by trace_writer_close(); a closed pipe is one where SIGPIPE is ignored. */
 void trace_writer_put(struct trace_writer *writer, const struct trace_event *event, const char *holder,
