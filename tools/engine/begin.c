@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "tools/engine/expandable.h"
 #include "tools/xalloc.h"
 
 static enum soma_status
@@ -24,7 +25,7 @@ has_room(const struct run *run, uint64_t size)
 {
 	uint64_t capacity = run->plan->options->capacity;
 
-	return capacity == 0 || (size <= capacity && soma_model_reserved(run->model) <= capacity - size);
+	return capacity == 0 || (size <= capacity && streams_reserved(&run->streams) <= capacity - size);
 }
 
 /* One that the capacity has no room for is left out. */
@@ -40,6 +41,13 @@ adopt_segment(struct run *run, size_t index, bool *adopted)
 		return SOMA_STATUS_OK;
 	}
 	status = stream_of_segment(run, segment, &stream);
+	if (status == SOMA_STATUS_OK && run->streams.expandable != NULL) {
+		adopted[index] =
+			expandable_adopt_segment(run->streams.expandable, stream, segment->pool == 0,
+						 segment->expandable, segment->address, segment->size);
+		run->result->counts.start_segments += adopted[index];
+		return SOMA_STATUS_OK;
+	}
 	if (status == SOMA_STATUS_OK)
 		status = soma_model_adopt_segment(run->model, stream, segment->pool, segment->address,
 						  segment->size);
@@ -74,9 +82,12 @@ adopt_segments(struct run *run, bool *adopted)
 static enum soma_status
 adopt_block(struct run *run, const struct start_block *block)
 {
-	enum soma_status status =
-		soma_model_adopt_block(run->model, block->ptr, block->size, block->capacity);
+	enum soma_status status = SOMA_STATUS_OK;
 
+	if (run->streams.expandable == NULL)
+		status = soma_model_adopt_block(run->model, block->ptr, block->size, block->capacity);
+	else if (!expandable_adopt_block(run->streams.expandable, block->ptr, block->size, block->capacity))
+		return SOMA_STATUS_OK;
 	if (status == SOMA_STATUS_OK)
 		run_enter(run, block->ptr, block->ptr, block->size, block->holder);
 	return status;

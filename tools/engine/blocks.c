@@ -4,6 +4,7 @@
  */
 #include "tools/engine/blocks.h"
 
+#include "tools/engine/expandable.h"
 #include "tools/engine/moment.h"
 #include "tools/xalloc.h"
 
@@ -11,7 +12,7 @@ void
 run_note_peak(struct run *run, uint64_t event, uint64_t stream)
 {
 	struct replay_result *result = run->result;
-	uint64_t used = soma_model_used(run->model);
+	uint64_t used = streams_used(&run->streams);
 
 	if (used <= result->peak_live_requested && event != REPLAY_AT_START)
 		return;
@@ -52,7 +53,8 @@ compare_address(struct run *run, uint64_t event, uint64_t recorded, uint64_t got
 	if (got == recorded) {
 		parity->reproduced++;
 	} else if (!parity->differs) {
-		if (run->plan->start_unknown && !source_holds(&run->source, recorded))
+		if (run->plan->start_unknown && !run->plan->expandable &&
+		    !source_holds(&run->source, recorded))
 			run->begins_in_midrun = true;
 		parity->differs = true;
 		parity->event = event;
@@ -75,24 +77,45 @@ run_no_room(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64
 	moment_verdict(&run->streams, stream, size, run->plan->options->capacity, &result->oom);
 }
 
+/* Whether the capacity made the allocator give memory back. */
+static uint64_t
+given_back(const struct run *run)
+{
+	const struct expandable *expandable = run->streams.expandable;
+
+	return expandable != NULL ? expandable_stats(expandable)->released_for_room : run->source.released;
+}
+
+static enum soma_status
+alloc_in_model(struct run *run, uint64_t size, uint64_t stream, uint64_t *ptr)
+{
+	struct soma_model_alloc alloc = { 0 };
+	enum soma_status status;
+
+	if (run->streams.expandable != NULL)
+		return expandable_alloc(run->streams.expandable, size, stream, ptr);
+	status = soma_model_alloc(run->model, size, stream, &alloc);
+	*ptr = alloc.ptr;
+	return status;
+}
+
 enum soma_status
 run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream, trace_name holder)
 {
-	struct soma_model_alloc alloc = { 0 };
-	uint64_t released = run->source.released;
-	enum soma_status status = soma_model_alloc(run->model, size, stream, &alloc);
+	uint64_t got = 0, released = given_back(run);
+	enum soma_status status = alloc_in_model(run, size, stream, &got);
 
-	if (run->source.released != released)
+	if (given_back(run) != released)
 		run->result->parity.disturbed = true;
 	if (run->result->parity.applies && event != REPLAY_AT_START &&
 	    (status == SOMA_STATUS_OK || status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY))
-		compare_address(run, event, ptr, alloc.ptr);
+		compare_address(run, event, ptr, got);
 	if (status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY) {
 		run_no_room(run, event, ptr, size, stream);
 		return SOMA_STATUS_OK;
 	}
 	if (status == SOMA_STATUS_OK)
-		run_enter(run, ptr, alloc.ptr, size, holder);
+		run_enter(run, ptr, got, size, holder);
 	return status;
 }
 
@@ -109,10 +132,14 @@ advance_to_end(struct run *run, uint64_t stream)
 }
 
 static enum soma_status
-free_in_model(struct run *run, struct run_block *block, uint64_t stream)
+free_in_model(struct run *run, struct run_block *block, uint64_t stream, bool deferred)
 {
-	enum soma_status status = soma_model_free(run->model, block->ptr, stream);
+	enum soma_status status = SOMA_STATUS_OK;
 
+	if (run->streams.expandable != NULL)
+		expandable_free(run->streams.expandable, block->ptr, deferred);
+	else
+		status = soma_model_free(run->model, block->ptr, stream);
 	if (status == SOMA_STATUS_OK)
 		holders_add(&run->holders, block->key.tag, block->size, -1);
 	return status;
@@ -124,11 +151,24 @@ run_free(struct run *run, struct run_block *block, uint64_t stream)
 	enum soma_status status = SOMA_STATUS_OK;
 
 	if (block->state == BLOCK_LIVE) {
-		status = free_in_model(run, block, stream);
-		if (status == SOMA_STATUS_OK && run->plan->options->complete == REPLAY_COMPLETE_FREE)
+		status = free_in_model(run, block, stream, false);
+		if (status == SOMA_STATUS_OK && run->streams.expandable == NULL &&
+		    run->plan->options->complete == REPLAY_COMPLETE_FREE)
 			status = advance_to_end(run, stream);
 	}
 	table_remove(&run->blocks, block);
+	return status;
+}
+
+/* The block stays where it is until its completion is recorded. */
+static enum soma_status
+free_expandable(struct run *run, struct run_block *block)
+{
+	uint64_t ptr = block->ptr;
+	enum soma_status status = free_in_model(run, block, 0, true);
+
+	block->state = BLOCK_KEPT;
+	block->ptr = ptr;
 	return status;
 }
 
@@ -141,7 +181,7 @@ enum soma_status
 run_free_later(struct run *run, uint64_t ptr, uint64_t stream)
 {
 	struct run_block *block = table_find(&run->blocks, ptr);
-	bool apart = run->plan->policy->per_stream;
+	bool apart = run->plan->policy->per_stream && run->streams.expandable == NULL;
 	struct soma_model_position position;
 	enum soma_status status = SOMA_STATUS_OK;
 
@@ -151,8 +191,10 @@ run_free_later(struct run *run, uint64_t ptr, uint64_t stream)
 	}
 	if (apart)
 		status = soma_model_stream_create(run->model, SOMA_STREAM_NON_BLOCKING, &stream);
+	if (status == SOMA_STATUS_OK && run->streams.expandable != NULL)
+		return free_expandable(run, block);
 	if (status == SOMA_STATUS_OK)
-		status = free_in_model(run, block, stream);
+		status = free_in_model(run, block, stream, true);
 	if (status == SOMA_STATUS_OK)
 		status = soma_model_position(run->model, stream, &position);
 	if (status != SOMA_STATUS_OK)
@@ -185,14 +227,17 @@ run_complete(struct run *run, const struct run_block *block)
 {
 	enum replay_complete mode = run->plan->options->complete;
 
+	if (mode == REPLAY_COMPLETE_FREE && block->state == BLOCK_KEPT)
+		expandable_complete(run->streams.expandable, block->ptr);
 	if (mode == REPLAY_COMPLETE_FREE && block->state == BLOCK_APART)
 		return end_stream(run, block->stream);
 	if (mode == REPLAY_COMPLETE_FREE && block->state == BLOCK_PENDING)
 		return advance_to(run, block->stream, block->seq);
-	if (mode == REPLAY_COMPLETE_SYNC && block->state == BLOCK_APART) {
+	if (mode == REPLAY_COMPLETE_SYNC && (block->state == BLOCK_APART || block->state == BLOCK_KEPT)) {
 		run->executed =
 			xgrow(run->executed, &run->executed_room, run->executed_count, sizeof *run->executed);
-		run->executed[run->executed_count++] = block->stream;
+		run->executed[run->executed_count++] =
+			block->state == BLOCK_KEPT ? block->ptr : block->stream;
 	}
 	return SOMA_STATUS_OK;
 }
@@ -202,6 +247,8 @@ run_end_executed(struct run *run)
 {
 	enum soma_status status = SOMA_STATUS_OK;
 
+	while (run->streams.expandable != NULL && run->executed_count > 0)
+		expandable_complete(run->streams.expandable, run->executed[--run->executed_count]);
 	while (status == SOMA_STATUS_OK && run->executed_count > 0)
 		status = end_stream(run, run->executed[--run->executed_count]);
 	return status;

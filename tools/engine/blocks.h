@@ -14,13 +14,14 @@ enum block_state {
 	BLOCK_PASSED,  /* the same, freed; its completion is still to come */
 	BLOCK_PENDING, /* freed; its completion is still to come */
 	BLOCK_APART,   /* the same, freed on a stream made for that */
+	BLOCK_KEPT,    /* the same, of expandable memory */
 };
 
 struct run_block {
 	struct table_key key; /* the trace's address; the tag is the holder */
 	enum block_state state;
 	union {
-		uint64_t ptr;    /* LIVE: the model's */
+		uint64_t ptr;    /* LIVE, KEPT: the model's */
 		uint64_t stream; /* PENDING, APART: the one that frees it, ... */
 	};
 	union {

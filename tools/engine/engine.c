@@ -67,33 +67,19 @@ expandable_segment(const struct trace_snapshot *snapshot, int32_t device)
 	return NULL;
 }
 
-/* Expandable segments grow in place, which no preset describes: following them would
- * give wrong numbers. */
-static enum soma_status
-refuse_expandable(const struct survey_device *device, const struct trace_snapshot *snapshot,
-		  struct trace_error *error)
+static bool
+records_expandable(const struct survey_device *device, const struct trace_snapshot *snapshot)
 {
-	const struct trace_segment *segment = expandable_segment(snapshot, device->device);
-	char where[64];
-
-	if (device->expandable_event != SURVEY_NO_EVENT)
-		snprintf(where, sizeof where, "event %" PRIu64, device->expandable_event);
-	else if (segment != NULL)
-		snprintf(where, sizeof where, "segment 0x%" PRIx64, segment->address);
-	else
-		return SOMA_STATUS_OK;
-	snprintf(error->text, sizeof error->text,
-		 "%s: the trace uses expandable segments, which the policy '" RECORDED_POLICY
-		 "' does not replay; --policy " OTHER_POLICY " replays its allocations",
-		 where);
-	return SOMA_STATUS_NOT_SUPPORTED;
+	return device->expandable_event != SURVEY_NO_EVENT ||
+	       expandable_segment(snapshot, device->device) != NULL;
 }
 
 /* A snapshot may tell of segments by their release alone: they can be rewound. */
 static bool
 records_segments(const struct survey_device *device, const struct trace_snapshot *snapshot)
 {
-	if (device->segment_allocs > 0 || (snapshot != NULL && device->segments.count > 0))
+	if (device->segment_allocs > 0 || device->expandable_event != SURVEY_NO_EVENT ||
+	    (snapshot != NULL && device->segments.count > 0))
 		return true;
 	for (size_t i = 0; snapshot != NULL && i < snapshot->segment_count; i++)
 		if (snapshot->segments[i].device == device->device)
@@ -101,20 +87,23 @@ records_segments(const struct survey_device *device, const struct trace_snapshot
 	return false;
 }
 
-static enum soma_status
-choose_policy(struct run_plan *plan, struct trace_reader *reader, struct trace_error *error)
+/* What the recorded allocator did is followed where the replay is by its rules. */
+static void
+choose_policy(struct run_plan *plan, struct trace_reader *reader)
 {
 	const struct trace_snapshot *snapshot = trace_snapshot(reader);
 	const struct soma_policy *recorded = soma_policy_preset(RECORDED_POLICY);
 	bool segments = trace_has_addresses(reader) && records_segments(plan->device, snapshot);
+	bool expandable = records_expandable(plan->device, snapshot);
 
 	plan->policy = plan->options->policy;
 	if (plan->policy == NULL)
 		plan->policy = snapshot != NULL || segments ? recorded : soma_policy_preset(OTHER_POLICY);
-	plan->follow_segments = segments && strcmp(plan->policy->name, RECORDED_POLICY) == 0;
 	if (strcmp(plan->policy->name, RECORDED_POLICY) != 0)
-		return SOMA_STATUS_OK;
-	return refuse_expandable(plan->device, snapshot, error);
+		return;
+	plan->expandable = plan->options->expandable == REPLAY_EXPANDABLE_ON ||
+			   (plan->options->expandable == REPLAY_EXPANDABLE_AUTO && expandable);
+	plan->follow_segments = segments && plan->expandable == expandable;
 }
 
 /* Those that can be seen in a picture. */
@@ -175,6 +164,7 @@ describe(struct replay_result *result, const struct run_plan *plan, const struct
 	result->device_count = survey->device_count;
 	result->truncated = survey->truncated;
 	result->truncation = survey->truncation;
+	result->expandable = plan->expandable;
 	result->start_unknown = plan->start_unknown;
 }
 
@@ -183,12 +173,15 @@ static enum soma_status
 plan_start(struct run_plan *plan, struct start *start, struct survey_device *device,
 	   struct trace_reader *reader, struct trace_error *error)
 {
-	const struct soma_policy *policy = soma_policy_preset(RECORDED_POLICY);
+	struct soma_policy policy = *soma_policy_preset(RECORDED_POLICY);
 
-	start_rebuild(start, device, plan->start_unknown ? NULL : trace_snapshot(reader), policy);
-	if (plan->follow_segments && !start_check(start, policy->alignment, error))
+	/* With expandable segments every block is split: nothing hides behind one. */
+	for (unsigned i = 0; plan->expandable && i < policy.pool_count; i++)
+		policy.pools[i].split_min = policy.alignment;
+	start_rebuild(start, device, plan->start_unknown ? NULL : trace_snapshot(reader), &policy);
+	if (plan->follow_segments && !start_check(start, policy.alignment, error))
 		return SOMA_STATUS_NOT_SUPPORTED;
-	if (plan->follow_segments && gaps_find(start, device->device, policy, reader, error) != TRACE_OK)
+	if (plan->follow_segments && gaps_find(start, device->device, &policy, reader, error) != TRACE_OK)
 		return SOMA_STATUS_IO;
 	plan->start = start;
 	plan_peak(plan, device);
@@ -209,7 +202,7 @@ plan_and_run(struct survey *survey, struct trace_reader *reader, const struct re
 	if (status == SOMA_STATUS_OK)
 		plan.start_unknown = survey->rewinds && !survey_is_whole(survey, device->device);
 	if (status == SOMA_STATUS_OK)
-		status = choose_policy(&plan, reader, error);
+		choose_policy(&plan, reader);
 	if (status == SOMA_STATUS_OK)
 		status = plan_start(&plan, &start, device, reader, error);
 	if (status == SOMA_STATUS_OK)

@@ -29,6 +29,13 @@ enum replay_complete {
 	REPLAY_COMPLETE_NEVER, /* not at all */
 };
 
+/* Whether the policy `pytorch` has expandable segments. */
+enum replay_expandable {
+	REPLAY_EXPANDABLE_AUTO, /* as the trace has them */
+	REPLAY_EXPANDABLE_ON,
+	REPLAY_EXPANDABLE_OFF,
+};
+
 #define REPLAY_DEVICE_ANY (-1)
 
 struct replay_options {
@@ -36,6 +43,7 @@ struct replay_options {
 	uint64_t capacity;                /* 0: unlimited */
 	uint64_t release_threshold;
 	enum replay_complete complete;
+	enum replay_expandable expandable;
 	int32_t device;
 	size_t columns; /* of the series; 0: none is made */
 	bool by_event;  /* the series' axis counts events even where times are known */
@@ -68,7 +76,7 @@ struct replay_parity {
 
 /* X(name, text in JSON and for people) */
 #define REPLAY_OOM_MAP(X)                                                                         \
-	X(TOO_BIG, "truly too big")                /* not even without any waste */               \
+	X(TOO_BIG, "truly too big") /* not even without any waste */                              \
 	X(SEGMENT, "the smallest segment for it is larger than the capacity")                     \
 	X(FRAGMENTATION, "fragmentation")          /* the bytes are free, but not in one piece */ \
 	X(STRANDED, "stranded on other streams")   /* the bytes are free, for others */           \
@@ -118,6 +126,7 @@ struct replay_result {
 	size_t device_count; /* in the trace */
 	bool truncated;
 	struct trace_error truncation; /* where */
+	bool expandable;               /* the policy had expandable segments */
 	bool start_unknown;            /* truncated, so not rewound: it began with nothing */
 
 	uint64_t peak_live_requested;

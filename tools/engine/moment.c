@@ -4,6 +4,8 @@
  */
 #include "tools/engine/moment.h"
 
+#include "tools/engine/expandable.h"
+
 struct sums {
 	const struct streams *streams;
 	uint64_t stream;      /* who looks */
@@ -57,19 +59,21 @@ walk(const struct streams *streams, uint64_t stream)
 {
 	struct sums sums = { .streams = streams, .stream = stream };
 
-	soma_model_walk(streams->model, visit, &sums);
+	if (streams->expandable != NULL)
+		expandable_walk(streams->expandable, visit, &sums);
+	else
+		soma_model_walk(streams->model, visit, &sums);
 	return sums;
 }
 
 void
 moment_take(const struct streams *streams, uint64_t stream, struct replay_moment *moment)
 {
-	const struct soma_model *model = streams->model;
 	struct sums sums = walk(streams, stream);
 
-	moment->reserved = soma_model_reserved(model);
-	moment->live_capacity = soma_model_capacity(model);
-	moment->live_requested = soma_model_used(model);
+	moment->reserved = streams_reserved(streams);
+	moment->live_capacity = streams_capacity(streams);
+	moment->live_requested = streams_used(streams);
 	moment->rounding_waste = moment->live_capacity - moment->live_requested;
 	moment->free_but_held = moment->reserved - moment->live_capacity;
 	moment->largest_free = sums.largest;
@@ -143,14 +147,14 @@ void
 moment_verdict(const struct streams *streams, uint64_t stream, uint64_t size, uint64_t capacity,
 	       struct replay_oom *oom)
 {
-	const struct soma_model *model = streams->model;
-	const struct soma_policy *policy = soma_model_policy(model);
+	const struct soma_policy *policy = soma_model_policy(streams->model);
 	uint64_t limit = capacity > 0 ? capacity : SOMA_MODEL_ADDRESS_MAX;
-	uint64_t reserved = soma_model_reserved(model), used = soma_model_used(model);
+	uint64_t reserved = streams_reserved(streams), used = streams_used(streams);
 	uint64_t rounded = round_up(size, policy->alignment);
 	uint64_t without_waste = excess(saturating_add(used, size), limit);
 	struct sums sums = walk(streams, stream);
-	uint64_t growth = growth_for(policy, rounded, &sums);
+	uint64_t growth =
+		streams->expandable != NULL ? expandable_growth(rounded) : growth_for(policy, rounded, &sums);
 	bool segment_fits = policy->segments != SOMA_SEGMENTS_STEP || growth <= limit;
 
 	oom->happened = true;

@@ -77,6 +77,82 @@ start_check(const struct start *start, uint64_t alignment, struct trace_error *e
 	return true;
 }
 
+/* ---- expandable segments: what was mapped, in units of 2 MiB ------------------ */
+
+static struct start_segment
+start_of_final(const struct trace_segment *final, uint64_t address, uint64_t size)
+{
+	return (struct start_segment){
+		.address = address,
+		.size = size,
+		.stream = final->stream,
+		.pool = final->small ? 0 : 1,
+		.expandable = final->expandable,
+		.has_pool = true,
+		.private_pool = { final->pool[0], final->pool[1] },
+	};
+}
+
+/* What no event maps was there all the time. */
+static void
+add_final_parts(struct start *start, const struct survey_device *device, const struct trace_segment *final)
+{
+	uint64_t begin = final->address, end = final->address + final->size;
+
+	for (uint64_t at = begin; at < end; at += SURVEY_UNIT) {
+		if (table_find(&device->units, at) == NULL)
+			continue;
+		if (at > begin)
+			add_segment(start, start_of_final(final, begin, at - begin));
+		begin = at + SURVEY_UNIT;
+	}
+	if (begin < end)
+		add_segment(start, start_of_final(final, begin, end - begin));
+}
+
+/* What an event unmaps first.  A part of the small pool is seldom a multiple of 20 MiB. */
+static void
+add_unmapped_parts(struct start *start, const struct survey_device *device)
+{
+	const struct survey_segment *unit;
+	size_t cursor = 0;
+
+	while ((unit = table_next(&device->units, &cursor)) != NULL)
+		if (unit->at_start)
+			add_segment(start, (struct start_segment){
+						   .address = unit->key.key,
+						   .size = SURVEY_UNIT,
+						   .stream = unit->stream,
+						   .pool = unit->size % (10 * SURVEY_UNIT) == 0 ? 1 : 0,
+						   .expandable = true,
+						   .has_pool = unit->has_pool,
+						   .private_pool = { unit->pool[0], unit->pool[1] },
+					   });
+}
+
+static bool
+are_one(const struct start_segment *a, const struct start_segment *b)
+{
+	return a->expandable && b->expandable && a->address + a->size == b->address &&
+	       a->stream == b->stream && a->pool == b->pool && a->private_pool[0] == b->private_pool[0] &&
+	       a->private_pool[1] == b->private_pool[1];
+}
+
+/* Parts that touch are one. */
+static void
+join_parts(struct start *start)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < start->segment_count; i++) {
+		if (kept > 0 && are_one(&start->segments[kept - 1], &start->segments[i]))
+			start->segments[kept - 1].size += start->segments[i].size;
+		else
+			start->segments[kept++] = start->segments[i];
+	}
+	start->segment_count = kept;
+}
+
 static void
 add_final_segments(struct start *start, const struct survey_device *device,
 		   const struct trace_snapshot *snapshot)
@@ -84,16 +160,12 @@ add_final_segments(struct start *start, const struct survey_device *device,
 	for (size_t i = 0; i < snapshot->segment_count; i++) {
 		const struct trace_segment *final = &snapshot->segments[i];
 
-		if (final->device != device->device || table_find(&device->segments, final->address) != NULL)
+		if (final->device != device->device)
 			continue;
-		add_segment(start, (struct start_segment){
-					   .address = final->address,
-					   .size = final->size,
-					   .stream = final->stream,
-					   .pool = final->small ? 0 : 1,
-					   .has_pool = true,
-					   .private_pool = { final->pool[0], final->pool[1] },
-				   });
+		if (final->expandable)
+			add_final_parts(start, device, final);
+		else if (table_find(&device->segments, final->address) == NULL)
+			add_segment(start, start_of_final(final, final->address, final->size));
 	}
 }
 
@@ -256,6 +328,7 @@ start_rebuild(struct start *start, const struct survey_device *device, const str
 		return;
 	add_final_segments(start, device, snapshot);
 	add_freed_segments(start, device, policy);
+	add_unmapped_parts(start, device);
 	for (size_t i = 0; i < snapshot->segment_count; i++)
 		if (snapshot->segments[i].device == device->device)
 			add_final_blocks(start, device, &snapshot->segments[i]);
@@ -263,6 +336,7 @@ start_rebuild(struct start *start, const struct survey_device *device, const str
 	if (start->segment_count > 0)
 		qsort(start->segments, start->segment_count, sizeof *start->segments, by_segment_address);
 	drop_overlapping_segments(start);
+	join_parts(start);
 	if (start->block_count > 0)
 		qsort(start->blocks, start->block_count, sizeof *start->blocks, by_block_address);
 	place_blocks(start);

@@ -20,8 +20,9 @@ struct start_segment {
 	uint64_t address;
 	uint64_t size;
 	uint64_t stream;
-	unsigned pool; /* the size pool: a row of the policy */
-	bool has_pool; /* whose memory it is, is known: */
+	unsigned pool;   /* the size pool: a row of the policy */
+	bool expandable; /* a part of one */
+	bool has_pool;   /* whose memory it is, is known: */
 	uint64_t private_pool[2];
 };
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "tools/engine/blocks.h"
+#include "tools/engine/expandable.h"
 
 #define PROGRESS_EVERY 65536
 
@@ -156,7 +157,11 @@ on_sync(struct run *run, const struct trace_event *event)
 static enum soma_status
 on_trim(struct run *run, const struct trace_event *event)
 {
-	return soma_model_trim_to(run->model, event->size);
+	if (run->streams.expandable == NULL)
+		return soma_model_trim_to(run->model, event->size);
+	if (streams_reserved(&run->streams) > event->size)
+		expandable_release(run->streams.expandable);
+	return SOMA_STATUS_OK;
 }
 
 static enum soma_status
@@ -181,9 +186,28 @@ on_segment_alloc(struct run *run, const struct trace_event *event)
 		return SOMA_STATUS_OK;
 	run->result->parity.segments_recorded++;
 	status = stream_of_event(run, event, &stream);
-	if (status == SOMA_STATUS_OK)
+	if (status == SOMA_STATUS_OK && run->streams.expandable != NULL)
+		expandable_offer(run->streams.expandable, stream, event->ptr, event->size,
+				 event->op == TRACE_SEGMENT_MAP);
+	else if (status == SOMA_STATUS_OK)
 		source_offer(&run->source, stream, event->ptr, event->size);
 	return status;
+}
+
+/* Parts of expandable segments are nothing to another allocator. */
+static enum soma_status
+on_segment_map(struct run *run, const struct trace_event *event)
+{
+	return run->streams.expandable != NULL ? on_segment_alloc(run, event) : SOMA_STATUS_OK;
+}
+
+static enum soma_status
+on_segment_unmap(struct run *run, const struct trace_event *event)
+{
+	if (run->plan->follow_segments && run->streams.expandable != NULL)
+		run->result->counts.unreleased +=
+			!expandable_unmap(run->streams.expandable, event->ptr, event->size);
+	return SOMA_STATUS_OK;
 }
 
 /* Where the replay differs from the recording, the model may not have the segment,
@@ -195,6 +219,11 @@ on_segment_free(struct run *run, const struct trace_event *event)
 
 	if (!run->plan->follow_segments)
 		return SOMA_STATUS_OK;
+	if (run->streams.expandable != NULL) {
+		run->result->counts.unreleased +=
+			!expandable_release_segment(run->streams.expandable, event->ptr);
+		return SOMA_STATUS_OK;
+	}
 	source_withdraw(&run->source, event->ptr);
 	status = soma_model_release_segment(run->model, event->ptr);
 	if (status != SOMA_STATUS_NOT_FOUND && status != SOMA_STATUS_INVALID_VALUE)
@@ -218,10 +247,19 @@ static event_function *const functions[TRACE_OP_COUNT] = {
 	[TRACE_STREAM_DESTROY] = on_stream_destroy,
 	[TRACE_SEGMENT_ALLOC] = on_segment_alloc,
 	[TRACE_SEGMENT_FREE] = on_segment_free,
+	[TRACE_SEGMENT_MAP] = on_segment_map,
+	[TRACE_SEGMENT_UNMAP] = on_segment_unmap,
 	[TRACE_OOM] = on_alloc_failed,
 };
 
 /* ---- the pass ------------------------------------------------------------ */
+
+/* Whether it may come between the mapping for an allocation and the allocation. */
+static bool
+may_be_between(enum trace_op op)
+{
+	return op == TRACE_ALLOC || op == TRACE_SEGMENT_MAP || op == TRACE_SEGMENT_ALLOC || op == TRACE_MARK;
+}
 
 static enum soma_status
 replay_event(struct run *run, const struct trace_event *event)
@@ -232,11 +270,13 @@ replay_event(struct run *run, const struct trace_event *event)
 	run->x = series->by_time ? event->time_ns : run->ordinal;
 	run->ordinal++;
 	series_reach(series, run->x, &run->holders);
+	if (run->streams.expandable != NULL && !may_be_between(event->op))
+		expandable_take_offers(run->streams.expandable);
 	if (functions[event->op] != NULL)
 		status = functions[event->op](run, event);
 	if (status != SOMA_STATUS_OK)
 		return run_fail(run, event->index, status);
-	series_put(series, soma_model_used(run->model), soma_model_reserved(run->model), &run->holders);
+	series_put(series, streams_used(&run->streams), streams_reserved(&run->streams), &run->holders);
 	return SOMA_STATUS_OK;
 }
 
@@ -252,7 +292,7 @@ replay_events(struct run *run)
 	for (uint64_t n = 1; (got = trace_next(run->reader, &event, run->error)) == TRACE_OK; n++) {
 		if (event.device == run->plan->device->device)
 			status = replay_event(run, &event);
-		segment_last = event.op == TRACE_SEGMENT_ALLOC;
+		segment_last = event.op == TRACE_SEGMENT_ALLOC || event.op == TRACE_SEGMENT_MAP;
 		if (status != SOMA_STATUS_OK)
 			return status;
 		if (n % PROGRESS_EVERY == 0 && options->progress != NULL)
@@ -262,6 +302,19 @@ replay_events(struct run *run)
 	if (got == TRACE_TRUNCATED && segment_last && run->result->parity.segments_recorded > 0)
 		run->result->parity.segments_recorded--;
 	return got == TRACE_ERROR ? SOMA_STATUS_PARSE : SOMA_STATUS_OK;
+}
+
+static void
+sum_up_expandable(struct run *run)
+{
+	const struct expandable_stats *stats = expandable_stats(run->streams.expandable);
+	struct replay_result *result = run->result;
+
+	result->peak_reserved = stats->reserved_high;
+	result->counts.segments = stats->maps;
+	result->counts.live_blocks = stats->live_count;
+	result->counts.live_bytes = stats->used;
+	result->parity.segments_reproduced = stats->reproduced;
 }
 
 static void
@@ -284,6 +337,8 @@ sum_up(struct run *run)
 	result->counts.live_blocks = stats.live_count;
 	result->counts.live_bytes = stats.used;
 	result->parity.segments_reproduced = run->source.reproduced;
+	if (run->streams.expandable != NULL)
+		sum_up_expandable(run);
 	if (run->begins_in_midrun)
 		result->parity = (struct replay_parity){ 0 };
 	result->holders = holders_rank_at_peak(&run->holders, &result->holder_count);
@@ -326,6 +381,7 @@ init_series(struct run *run)
 static void
 fini(struct run *run)
 {
+	expandable_destroy(run->streams.expandable);
 	streams_fini(&run->streams);
 	table_fini(&run->blocks);
 	holders_fini(&run->holders);
@@ -354,11 +410,13 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 	if (status == SOMA_STATUS_OK) {
 		streams_init(&run.streams, run.model, device->has_blocking, device->device,
 			     trace_snapshot(reader));
+		if (plan->expandable)
+			run.streams.expandable = expandable_create(plan->options->capacity, device->highest);
 		status = run_begin(&run);
 	}
 	if (status == SOMA_STATUS_OK) {
 		series_reach(&result->series, run.x, &run.holders);
-		series_put(&result->series, soma_model_used(run.model), soma_model_reserved(run.model),
+		series_put(&result->series, streams_used(&run.streams), streams_reserved(&run.streams),
 			   &run.holders);
 		status = replay_events(&run);
 	}

@@ -17,7 +17,8 @@ struct run_plan {
 	const struct soma_policy *policy;
 	const struct survey_device *device;
 	const struct start *start;
-	bool start_unknown; /* the trace is truncated: it begins with nothing */
+	bool start_unknown;   /* the trace is truncated: it begins with nothing */
+	bool expandable;      /* in place of the model's memory: expandable.h */
 	bool follow_segments; /* the recorded segments are the model's, addresses are compared */
 	uint64_t peak_event;  /* where to look at every block */
 	trace_name layers[SERIES_LAYERS];
@@ -34,13 +35,14 @@ struct run {
 	struct source source;
 	struct streams streams;
 	struct table blocks; /* by the trace's address */
-	uint64_t *executed;  /* streams made for deferred frees that completed, until a
+	uint64_t *
+		executed; /* (or blocks of expandable memory:) streams made for deferred frees that completed, until a
 			      * synchronisation is recorded (REPLAY_COMPLETE_SYNC) */
 	size_t executed_count, executed_room;
 	struct holders holders;
 	bool begins_in_midrun; /* and nothing says with what: addresses cannot be compared */
-	uint64_t ordinal; /* of the event among the device's */
-	uint64_t x;       /* of the event, on the series' axis */
+	uint64_t ordinal;      /* of the event among the device's */
+	uint64_t x;            /* of the event, on the series' axis */
 };
 
 /* The device to replay: the wanted one, or that with the most allocations.  snapshot may be NULL.

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "tools/engine/expandable.h"
 #include "tools/xalloc.h"
 
 struct stream_entry {
@@ -24,6 +25,27 @@ struct event_entry {
 	uint64_t stream;
 	uint64_t seq;
 };
+
+uint64_t
+streams_used(const struct streams *streams)
+{
+	return streams->expandable != NULL ? expandable_stats(streams->expandable)->used
+					   : soma_model_used(streams->model);
+}
+
+uint64_t
+streams_capacity(const struct streams *streams)
+{
+	return streams->expandable != NULL ? expandable_stats(streams->expandable)->capacity
+					   : soma_model_capacity(streams->model);
+}
+
+uint64_t
+streams_reserved(const struct streams *streams)
+{
+	return streams->expandable != NULL ? expandable_stats(streams->expandable)->reserved
+					   : soma_model_reserved(streams->model);
+}
 
 static int
 by_address(const void *left, const void *right)

@@ -17,6 +17,7 @@
 
 struct streams {
 	struct soma_model *model;
+	struct expandable *expandable; /* whose memory stands in for the model's, or NULL */
 	bool has_legacy;
 	struct table *groups; /* [0]: memory outside of private pools */
 	size_t group_count, group_room;
@@ -33,6 +34,11 @@ struct streams {
 	} * ranges;
 	size_t range_count;
 };
+
+/* Live requested bytes, what their blocks hold, and reserved bytes, of whatever memory it is. */
+uint64_t streams_used(const struct streams *streams);
+uint64_t streams_capacity(const struct streams *streams);
+uint64_t streams_reserved(const struct streams *streams);
 
 /* snapshot may be NULL. */
 void streams_init(struct streams *streams, struct soma_model *model, bool has_legacy, int32_t device,

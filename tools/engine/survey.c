@@ -37,6 +37,7 @@ survey_need(struct survey *survey, int32_t device)
 	};
 	table_init(&found->live, sizeof(struct survey_block));
 	table_init(&found->segments, sizeof(struct survey_segment));
+	table_init(&found->units, sizeof(struct survey_segment));
 	return found;
 }
 
@@ -175,6 +176,35 @@ see_segment(struct survey_device *device, const struct trace_event *event)
 	memcpy(segment->pool, event->pool, sizeof segment->pool);
 }
 
+/* More than any device has is no real event. */
+#define UNITS_MAX ((uint64_t)1 << 22)
+
+/* Only a snapshot makes it worth knowing which part was first mapped, which unmapped. */
+static void
+see_part(struct survey_device *device, const struct trace_event *event, bool rewinds)
+{
+	uint64_t units = event->size / SURVEY_UNIT;
+
+	if (device->expandable_event == SURVEY_NO_EVENT)
+		device->expandable_event = event->index;
+	if (!rewinds || event->ptr == 0 || units > UNITS_MAX || event->ptr > UINT64_MAX - event->size)
+		return;
+	for (uint64_t i = 0; i < units; i++) {
+		uint64_t address = event->ptr + i * SURVEY_UNIT;
+		struct survey_segment *unit = table_find(&device->units, address);
+
+		if (unit != NULL)
+			continue;
+		unit = table_add(&device->units, address);
+		unit->at_start = event->op == TRACE_SEGMENT_UNMAP;
+		device->frees_unknown |= unit->at_start;
+		unit->size = event->size;
+		unit->stream = event->stream;
+		unit->has_pool = event->has_pool;
+		memcpy(unit->pool, event->pool, sizeof unit->pool);
+	}
+}
+
 static void
 see_address(struct survey_device *device, const struct trace_event *event)
 {
@@ -226,8 +256,8 @@ see_event(struct survey_device *device, struct trace_reader *reader, const struc
 		break;
 	case TRACE_SEGMENT_MAP:
 	case TRACE_SEGMENT_UNMAP:
-		if (device->expandable_event == SURVEY_NO_EVENT)
-			device->expandable_event = event->index;
+		see_address(device, event);
+		see_part(device, event, rewinds);
 		break;
 	case TRACE_STREAM_CREATE:
 		if (is_blocking(reader, event))
@@ -265,6 +295,7 @@ survey_fini(struct survey *survey)
 	for (size_t i = 0; i < survey->device_count; i++) {
 		table_fini(&survey->devices[i].live);
 		table_fini(&survey->devices[i].segments);
+		table_fini(&survey->devices[i].units);
 		free(survey->devices[i].orphans);
 		holders_fini(&survey->devices[i].holders);
 	}

@@ -43,6 +43,9 @@ struct survey_block {
 
 #define SURVEY_NO_EVENT UINT64_MAX
 
+/* What expandable segments are mapped in, at least. */
+#define SURVEY_UNIT ((uint64_t)2 << 20)
+
 struct survey_device {
 	int32_t device;
 	uint64_t events;
@@ -52,12 +55,14 @@ struct survey_device {
 	uint64_t first_time, last_time;
 	bool time_goes_back;
 	bool frees_unknown; /* of blocks or segments that were there when it began */
-	bool has_blocking; /* a stream_create says "blocking" */
+	bool has_blocking;  /* a stream_create says "blocking" */
 
 	uint64_t highest; /* recorded addresses are below */
 
 	struct table live;
 	struct table segments; /* those with a segment event */
+	struct table units;    /* of expandable segments, the same: struct survey_segment, its
+				* size that of the event's part */
 	struct survey_orphan *orphans;
 	size_t orphan_count, orphan_room;
 

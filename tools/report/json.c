@@ -125,6 +125,7 @@ settings_object(const struct report *report)
 	put(object, "upper", upper != NULL ? json_string(upper) : json_null());
 	put(object, "device", json_integer(report->result->device));
 	put(object, "policy", json_string(report->result->policy->name));
+	put(object, "expandable_segments", json_boolean(report->result->expandable));
 	put(object, "capacity", options->capacity > 0 ? number(options->capacity) : json_null());
 	put(object, "release_threshold",
 	    options->release_threshold != UINT64_MAX ? number(options->release_threshold) : json_null());

@@ -75,8 +75,9 @@ settings(FILE *out, const struct report *report)
 	const struct replay_options *options = report->options;
 	char capacity[UNITS_MAX], threshold[UNITS_MAX];
 
-	fprintf(out, "  policy %s, capacity %s, release threshold %s, frees complete: %s\n",
-		report->result->policy->name, size_or(capacity, options->capacity, 0, "unlimited"),
+	fprintf(out, "  policy %s%s, capacity %s, release threshold %s, frees complete: %s\n",
+		report->result->policy->name,
+		report->result->expandable ? " with expandable segments" : "", size_or(capacity, options->capacity, 0, "unlimited"),
 		size_or(threshold, options->release_threshold, UINT64_MAX, "keep everything"),
 		replay_complete_names[options->complete]);
 }
