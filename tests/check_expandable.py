@@ -19,6 +19,9 @@ import tempfile
 
 from check_simulated import MIB, Random, any_size, rounded_up
 
+# A range of addresses is 1 1/8 times as large as the device's memory, and how large that is,
+# no recording tells: where the end of a range is near, the rules look at it.  No seed of the
+# default range is such a case.
 DEFAULT_SEEDS = (0, 80)
 
 

@@ -347,22 +347,6 @@ START_TEST(a_recorded_segment_free_releases_the_segment)
 }
 END_TEST
 
-START_TEST(expandable_segments_are_refused_by_name_where_they_would_be_followed)
-{
-	const char *lines = "1,,segment_map,0,1,0x7f0000000000,2097152,,,\n"
-			    "2,,alloc,0,1,0x7f0000000000,600,,,\n";
-	struct replayed replayed;
-
-	replay_lines_raw(&replayed, lines, options_for("pytorch"));
-	ck_assert_int_eq(replayed.status, SOMA_STATUS_NOT_SUPPORTED);
-	ck_assert_ptr_nonnull(strstr(replayed.error.text, "event 0: the trace uses expandable segments"));
-	replay_end(&replayed);
-	replay_lines(&replayed, lines, options_for("cuda"));
-	ck_assert_uint_eq(replayed.result.peak_reserved, 32 * MIB);
-	replay_end(&replayed);
-}
-END_TEST
-
 /* ---- devices ------------------------------------------------------------- */
 
 #define TWO_DEVICES                    \
@@ -422,6 +406,5 @@ UNIT_MAIN("verdict", more_than_the_capacity_is_truly_too_big, free_bytes_in_piec
 	  the_first_difference_is_named_and_the_replay_goes_on,
 	  other_policies_do_not_follow_recorded_segments, a_segment_of_another_size_is_not_taken,
 	  a_recorded_segment_free_releases_the_segment,
-	  expandable_segments_are_refused_by_name_where_they_would_be_followed,
 	  the_device_with_the_most_allocations_is_replayed, a_device_can_be_chosen_and_a_wrong_one_is_refused,
 	  a_malformed_line_ends_the_replay_with_its_place)

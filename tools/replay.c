@@ -25,7 +25,8 @@ struct replay_values {
 	uint64_t capacity;
 	uint64_t release_threshold;
 	int32_t device;
-	unsigned upper; /* index in upper_names */
+	unsigned upper;      /* index in upper_names */
+	unsigned expandable; /* index in expandable_names */
 	bool json, quiet, partial;
 	const char *plot;
 	const char *backend, *backend_path;
@@ -37,6 +38,9 @@ struct replay_values {
 static const char *const policy_names[] = { "auto", "strict", "cuda", "pytorch", "soma", NULL };
 
 const char *const upper_names[] = { "exclusive", "inclusive", NULL };
+
+/* As enum replay_expandable has them. */
+static const char *const expandable_names[] = { "auto", "on", "off", NULL };
 
 static const char *const axis_names[] = { "time", "events", NULL };
 
@@ -81,6 +85,8 @@ const struct option_row replay_options[] = {
 	  "all, which does for up to a million deferred frees." },
 	{ "device", 'd', OPTION_NUMBER, FIELD(device), "N", NULL,
 	  "The device to replay. The default is the one with the most allocations." },
+	{ "expandable", 'e', OPTION_CHOICE, FIELD(expandable), "auto|on|off", expandable_names,
+	  "Whether policy pytorch has expandable segments. The default, auto, is as the trace has them." },
 	{ "upper", 'u', OPTION_CHOICE, FIELD(upper), "exclusive|inclusive", upper_names,
 	  "Of placement instances: whether a block is gone at the moment upper (exclusive, the default) or "
 	  "lives through it." },
@@ -122,6 +128,7 @@ options_of(const struct replay_values *values, struct progress *progress)
 		.capacity = values->capacity,
 		.release_threshold = values->release_threshold,
 		.complete = (enum replay_complete)values->complete,
+		.expandable = (enum replay_expandable)values->expandable,
 		.device = values->device,
 		.columns = values->plot != NULL ? PLOT_COLUMNS : 0,
 		.by_event = values->axis == 1,

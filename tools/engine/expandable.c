@@ -203,7 +203,9 @@ expandable_alloc(struct expandable *heap, uint64_t size, uint64_t stream, uint64
 	if (size > SOMA_MODEL_ADDRESS_MAX)
 		return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 	area = heap_area(heap, stream, rounded <= SMALL_MAX);
-	piece = find(area, rounded);
+	/* Once memory was given back for want of room, it grows without another look. */
+	piece = heap->made_room && heap_has_offer(heap, area) ? NULL : find(area, rounded);
+	heap->made_room = false;
 	if (piece == NULL)
 		piece = heap_grow(heap, area, rounded);
 	if (piece == NULL) {

@@ -63,6 +63,7 @@ struct expandable {
 	size_t range_count, range_room;
 	struct offer *offers; /* the oldest first */
 	size_t offer_count, offer_room;
+	bool made_room;      /* the recording gave memory back, and has not allocated since */
 	struct table blocks; /* LIVE and PENDING ones by address */
 	struct expandable_stats stats;
 };
@@ -88,6 +89,9 @@ struct piece *heap_carve(struct piece *piece, uint64_t address, uint64_t size, e
 
 /* Makes room for a request in the area: a free piece that holds it, or NULL. */
 struct piece *heap_grow(struct expandable *heap, struct area *area, uint64_t size);
+
+/* Whether the recording has grown the area for the allocation that comes. */
+bool heap_has_offer(const struct expandable *heap, const struct area *area);
 
 /* The range with the greatest base up to the address; NULL. */
 struct range *heap_range_at(const struct expandable *heap, uint64_t address);

@@ -122,6 +122,12 @@ first_offer(const struct expandable *heap, const struct area *area)
 	return i;
 }
 
+bool
+heap_has_offer(const struct expandable *heap, const struct area *area)
+{
+	return first_offer(heap, area) < heap->offer_count;
+}
+
 static void
 count_map(struct expandable *heap, uint64_t address, uint64_t size)
 {
@@ -367,6 +373,7 @@ expandable_unmap(struct expandable *heap, uint64_t address, uint64_t size)
 	    (address - piece->range->base) % unit != 0 || size % unit != 0 || size == 0)
 		return false;
 	unmap(heap, piece, address, size);
+	heap->made_room = true;
 	return true;
 }
 
@@ -379,6 +386,7 @@ expandable_release_segment(struct expandable *heap, uint64_t address)
 	    piece->state != PIECE_FREE || piece->next != NULL)
 		return false;
 	release_segment(heap, piece);
+	heap->made_room = true;
 	return true;
 }
 
@@ -441,6 +449,8 @@ expandable_adopt_segment(struct expandable *heap, uint64_t stream, bool small, b
 
 	if (!has_room(heap, size) || (by_map && size % unit != 0))
 		return false;
+	if (by_map && !knows(heap, area, address) && extend_down(heap, area, address))
+		piece = heap_piece_at(heap, address);
 	if (piece != NULL && by_map && knows(heap, area, address) &&
 	    (address - piece->range->base) % unit == 0)
 		return map_exactly(heap, piece, address, size);

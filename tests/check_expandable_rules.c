@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Expandable segments, rule by rule.  That all of them together are the recorded
+ * allocator's, tests/check_expandable.py holds against whole recordings.
+ */
+#include <string.h>
+
+#include "tests/replay_fixture.h"
+
+#define BASE "0x7f0000000000"
+#define UNITS_20(n) (UINT64_C(20) * MIB * (n))
+
+static void
+reproduced(const struct replayed *replayed, uint64_t addresses, uint64_t segments)
+{
+	const struct replay_parity *parity = &replayed->result.parity;
+
+	ck_assert(replayed->result.expandable);
+	ck_assert(parity->applies);
+	ck_assert_uint_eq(parity->reproduced, addresses);
+	ck_assert_uint_eq(parity->segments_reproduced, segments);
+}
+
+START_TEST(recorded_parts_are_followed_and_compared)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_map,0,1," BASE ",2097152,,,\n"
+		     "2,,alloc,0,1," BASE ",600,,,\n"
+		     "3,,alloc,0,1,0x7f0000000400,600,,,\n"
+		     "4,,segment_map,0,1,0x7e0000000000,41943040,,,\n"
+		     "5,,alloc,0,1,0x7e0000000000,20971521,,,\n",
+		     options_for(NULL));
+	ck_assert_str_eq(replayed.result.policy->name, "pytorch");
+	reproduced(&replayed, 3, 2);
+	ck_assert_uint_eq(replayed.result.peak_reserved, 42 * MIB);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(another_place_than_the_recorded_one_is_a_difference)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_map,0,1," BASE ",2097152,,,\n"
+		     "2,,alloc,0,1," BASE ",600,,,\n"
+		     "3,,segment_map,0,1,0x7f0000200000,2097152,,,\n"
+		     "4,,alloc,0,1,0x7f0000200000,600,,,\n",
+		     options_for(NULL));
+	reproduced(&replayed, 1, 1);
+	ck_assert_uint_eq(replayed.result.parity.segments_recorded, 2);
+	ck_assert_uint_eq(replayed.result.parity.event, 3);
+	ck_assert_uint_eq(replayed.result.parity.got_ptr, 0x7f0000000400);
+	replay_end(&replayed);
+}
+END_TEST
+
+/* 30 MiB behind 15 of free memory: one unit of 20 MiB is mapped, and two would be apart. */
+START_TEST(only_what_is_missing_behind_a_free_block_is_mapped)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_map,0,1," BASE ",20971520,,,\n"
+		     "2,,alloc,0,1," BASE ",5242880,,,\n"
+		     "3,,segment_map,0,1,0x7f0001400000,20971520,,,\n"
+		     "4,,alloc,0,1,0x7f0000500000,31457280,,,\n",
+		     options_for(NULL));
+	reproduced(&replayed, 2, 2);
+	ck_assert_uint_eq(replayed.result.peak_reserved, UNITS_20(2));
+	replay_end(&replayed);
+}
+END_TEST
+
+/* The free block in front is larger than the end of what is mapped, but the end could grow. */
+START_TEST(the_end_of_the_range_is_used_last)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_map,0,1," BASE ",20971520,,,\n"
+		     "2,,alloc,0,1," BASE ",10485760,,,\n"
+		     "3,,alloc,0,1,0x7f0000a00000,5242880,,,\n"
+		     "4,,free,0,1," BASE ",,,,\n"
+		     "5,,alloc,0,1," BASE ",4194304,,,\n",
+		     options_for(NULL));
+	reproduced(&replayed, 3, 1);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(whole_units_are_unmapped_for_want_of_room)
+{
+	struct replay_options options = options_for("pytorch");
+	struct replayed replayed;
+
+	options.capacity = UNITS_20(2);
+	options.expandable = REPLAY_EXPANDABLE_ON;
+	replay_lines(&replayed,
+		     "1,,alloc,0,1,0x1000,31457280,,,\n"
+		     "2,,free,0,1,0x1000,,,,\n"
+		     "3,,alloc,0,2,0x1000,31457280,,,\n",
+		     options);
+	ck_assert_uint_eq(replayed.result.counts.failed, 0);
+	ck_assert_uint_eq(replayed.result.peak_reserved, UNITS_20(2));
+	ck_assert(!replayed.result.parity.applies);
+	replay_end(&replayed);
+	options.capacity = UNITS_20(2) - 1;
+	replay_lines(&replayed, "1,,alloc,0,1,0x1000,31457280,,,\n", options);
+	ck_assert_uint_eq(replayed.result.counts.failed, 1);
+	ck_assert(replayed.result.oom.happened);
+	ck_assert_uint_eq(replayed.result.oom.short_by, 1);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(a_deferred_free_keeps_its_memory_until_it_completes)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_map,0,1," BASE ",2097152,,,\n"
+		     "2,,alloc,0,1," BASE ",600,,,\n"
+		     "3,,free,0,1," BASE ",600,,,deferred\n"
+		     "4,,alloc,0,1,0x7f0000000400,600,,,\n"
+		     "5,,free_completed,0,1," BASE ",600,,,\n"
+		     "6,,alloc,0,1," BASE ",600,,,\n",
+		     options_for(NULL));
+	reproduced(&replayed, 3, 1);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(what_is_unmapped_may_be_mapped_again)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_map,0,1," BASE ",20971520,,,\n"
+		     "2,,alloc,0,1," BASE ",10485760,,,\n"
+		     "3,,free,0,1," BASE ",,,,\n"
+		     "4,,segment_unmap,0,1," BASE ",20971520,,,\n"
+		     "5,,segment_map,0,1,0x7d0000000000,20971520,,,\n"
+		     "6,,alloc,0,1,0x7d0000000000,10485760,,,\n",
+		     options_for(NULL));
+	reproduced(&replayed, 2, 2);
+	ck_assert_uint_eq(replayed.result.counts.unreleased, 0);
+	ck_assert_uint_eq(replayed.result.peak_reserved, UNITS_20(1));
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(what_the_replay_uses_is_not_unmapped)
+{
+	struct replayed replayed;
+
+	replay_lines(&replayed,
+		     "1,,segment_map,0,1," BASE ",20971520,,,\n"
+		     "2,,alloc,0,1," BASE ",10485760,,,\n"
+		     "4,,segment_unmap,0,1," BASE ",20971520,,,\n"
+		     "5,,segment_unmap,0,1,0x1,20971520,,,\n"
+		     "6,,segment_unmap,0,1," BASE ",18446744073709551615,,,\n"
+		     "7,,segment_map,0,1," BASE ",18446744073709551615,,,\n",
+		     options_for(NULL));
+	ck_assert_uint_eq(replayed.result.counts.unreleased, 3);
+	ck_assert_uint_eq(replayed.result.counts.live_bytes, 10485760);
+	replay_end(&replayed);
+}
+END_TEST
+
+START_TEST(without_them_the_same_allocations_take_segments_of_their_own)
+{
+	struct replay_options options = options_for("pytorch");
+	struct replayed replayed;
+	const char *lines = "1,,segment_map,0,1," BASE ",20971520,,,\n"
+			    "2,,alloc,0,1," BASE ",18874368,,,\n"
+			    "3,,segment_map,0,1,0x7f0001400000,20971520,,,\n"
+			    "4,,alloc,0,1,0x7f0001200000,18874368,,,\n";
+
+	replay_lines(&replayed, lines, options);
+	reproduced(&replayed, 2, 2);
+	ck_assert_uint_eq(replayed.result.peak_reserved, 40 * MIB);
+	replay_end(&replayed);
+	options.expandable = REPLAY_EXPANDABLE_OFF;
+	replay_lines(&replayed, lines, options);
+	ck_assert(!replayed.result.expandable);
+	ck_assert(!replayed.result.parity.applies);
+	ck_assert_uint_eq(replayed.result.peak_reserved, 36 * MIB);
+	replay_end(&replayed);
+	replay_lines(&replayed, lines, options_for("cuda"));
+	ck_assert(!replayed.result.expandable);
+	replay_end(&replayed);
+}
+END_TEST
+
+UNIT_MAIN("expandable_rules", recorded_parts_are_followed_and_compared,
+	  another_place_than_the_recorded_one_is_a_difference,
+	  only_what_is_missing_behind_a_free_block_is_mapped, the_end_of_the_range_is_used_last,
+	  whole_units_are_unmapped_for_want_of_room, a_deferred_free_keeps_its_memory_until_it_completes,
+	  what_is_unmapped_may_be_mapped_again, what_the_replay_uses_is_not_unmapped,
+	  without_them_the_same_allocations_take_segments_of_their_own)
