@@ -23,6 +23,7 @@
 #define SOMA_RUNTIME_H
 
 #include <soma/budget.h>
+#include <soma/pool.h>
 #include <soma/resource.h>
 
 #ifdef __cplusplus
@@ -106,6 +107,12 @@ enum soma_status soma_runtime_query(struct soma_runtime *runtime, struct soma_ru
 /* soma_reservation_create() at the top of the stack. */
 enum soma_status soma_runtime_reserve(struct soma_runtime *runtime, uint64_t bytes,
 				      struct soma_reservation **reservation);
+
+/*
+ * A pool (<soma/pool.h>) over the top of the stack, with the configuration's placement, max_pool_size and
+ * release_threshold (auto: it keeps all).  It keeps the resource, and may outlive the runtime.
+ */
+enum soma_status soma_runtime_pool_create(struct soma_runtime *runtime, struct soma_pool **pool);
 
 /* ---- streams -------------------------------------------------------------------- */
 

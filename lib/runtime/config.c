@@ -76,7 +76,7 @@ const struct soma__option soma__runtime_options[] = {
 	  soma__option_size, NULL },
 	{ "release_threshold", "auto",
 	  "free memory that a pool keeps at a synchronisation: a size, or all; auto: the backend's own "
-	  "choice",
+	  "choice, and all in pools of the library",
 	  FIELD(release_threshold), parse_amount, NULL },
 	{ "placement", "auto",
 	  "where the blocks of a pool lie: backend (each is the backend's), or pool (within segments)",
