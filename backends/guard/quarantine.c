@@ -119,6 +119,15 @@ tell_released(struct soma_backend *g, const struct block *block)
 		g->host->released(g->host->context, block->ptr, block->size);
 }
 
+/* Of a block that is busy: a scan that passes it over reads the flags beside this one, in one word with it. */
+static void
+set_flag(struct soma_backend *g, bool *flag, bool value)
+{
+	pthread_mutex_lock(&g->lock);
+	*flag = value;
+	pthread_mutex_unlock(&g->lock);
+}
+
 static bool
 vacate(struct soma_backend *g, struct block *block)
 {
@@ -126,7 +135,7 @@ vacate(struct soma_backend *g, struct block *block)
 		return true;
 	if (!mapped_vacate(g, block))
 		return false;
-	block->resident = false;
+	set_flag(g, &block->resident, false);
 	tell_released(g, block);
 	return true;
 }
@@ -158,9 +167,11 @@ give_back(struct soma_backend *g, struct block *block)
 static void
 poison(struct soma_backend *g, struct block *block)
 {
-	block->poisoned = memory_poison(g, block) == SOMA_STATUS_OK;
-	if (block->poisoned && !g->direct && g->own != NULL)
+	bool poisoned = memory_poison(g, block) == SOMA_STATUS_OK;
+
+	if (poisoned && !g->direct && g->own != NULL)
 		(void)g->ops->stream_synchronize(g->inner, g->own);
+	set_flag(g, &block->poisoned, poisoned);
 }
 
 void
