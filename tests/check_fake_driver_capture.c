@@ -225,6 +225,23 @@ START_TEST(the_legacy_stream_breaks_captures_of_blocking_streams)
 }
 END_TEST
 
+START_TEST(a_capture_is_over_when_its_stream_is_destroyed)
+{
+	CUstream s = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL), t = new_stream();
+	CUdeviceptr p;
+	wait_on(t, s);
+	ok(cuStreamDestroy_v2(s));
+	ck_assert_int_eq(status(t), CU_STREAM_CAPTURE_STATUS_NONE);
+	ck_assert_uint_eq(fake_cuda_live(FAKE_GRAPHS), 0);
+	ok(cuMemAlloc_v2(&p, 1));
+	s = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+	t = new_stream();
+	wait_on(t, s);
+	ok(cuStreamDestroy_v2(t));
+	ends_with(s, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+END_TEST
+
 START_TEST(what_a_capture_is_called)
 {
 	CUstreamCaptureStatus now;
@@ -305,6 +322,7 @@ END_TEST
 UNIT_MAIN("fake_driver_capture", captured_work_runs_when_the_graph_is_launched, illegal_calls_invalidate,
 	  a_captured_event_cannot_be_queried, modes_say_which_calls_are_forbidden,
 	  a_global_capture_concerns_other_threads, streams_join_by_waiting_and_must_be_joined, captures_keep_apart,
-	  the_legacy_stream_breaks_captures_of_blocking_streams, what_a_capture_is_called,
+	  the_legacy_stream_breaks_captures_of_blocking_streams,
+	  a_capture_is_over_when_its_stream_is_destroyed, what_a_capture_is_called,
 	  b25_memory_allocated_in_a_capture_is_the_graphs, a_graph_may_free_what_it_allocated,
 	  b25_freeing_a_pools_memory_in_a_capture_is_an_error)

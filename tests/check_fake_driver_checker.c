@@ -320,14 +320,35 @@ START_TEST(calls_on_an_alternate_stack)
 }
 END_TEST
 
+/* The thread sanitizer allows no thread in a child of a process with threads. */
+#if defined(__SANITIZE_THREAD__)
+#define CHILD_MODE FAKE_STEPPED
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CHILD_MODE FAKE_STEPPED
+#endif
+#endif
+#ifndef CHILD_MODE
+#define CHILD_MODE FAKE_THREADS
+#endif
+
 START_TEST(calls_in_a_forked_child)
 {
 	int status, count;
-	start(FAKE_STEPPED);
+	start(FAKE_THREADS);
+	recorded(new_stream()); /* so that the worker runs */
 	pid_t child = fork();
 	if (child == 0) {
 		CUresult result = cuDeviceGetCount(&count);
-		_exit(result == FAKE_CALL_AFTER_FORK && fake_cuda_findings_of(FAKE_FOUND_AFTER_FORK) == 1 ? 0 : 1);
+		size_t count_found = fake_cuda_findings_of(FAKE_FOUND_AFTER_FORK);
+		/* and it can begin anew, with a worker of its own */
+		start(CHILD_MODE);
+		CUstream s = new_stream();
+		ok(cuStreamSynchronize(s));
+		recorded(s);
+		ok(cuStreamSynchronize(s));
+		fake_cuda_restart();
+		_exit(result == FAKE_CALL_AFTER_FORK && count_found == 1 ? 0 : 1);
 	}
 	waitpid(child, &status, 0);
 	ck_assert_int_eq(status, 0);

@@ -86,6 +86,40 @@ capture_add(struct capture *capture, struct op *op)
 	return CUDA_SUCCESS;
 }
 
+static void
+capture_drop(struct capture *capture)
+{
+	struct capture **link = &world.captures;
+
+	while (*link != capture)
+		link = &(*link)->next;
+	*link = capture->next;
+	for (struct lane *lane = world.lanes; lane != NULL; lane = lane->next) {
+		if (lane->capture == capture) {
+			lane->capture = NULL;
+			lane->joined = false;
+		}
+	}
+	free(capture);
+}
+
+/* The stream or the thread is gone.  A capture that nobody can end any more is over. */
+void
+capture_leave(struct lane *lane)
+{
+	struct capture *c = lane->capture;
+
+	if (c == NULL)
+		return;
+	if (c->origin == lane) {
+		graph_handle_drop(c->handle);
+		capture_drop(c);
+		return;
+	}
+	capture_invalidate(c);
+	lane->capture = NULL;
+}
+
 /* ---- beginning and ending ------------------------------------------------------------------- */
 
 static CUresult
@@ -129,23 +163,6 @@ EXPORT CUresult
 cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 {
 	CALL(cuStreamBeginCapture_v2, begin(stream, mode, true));
-}
-
-static void
-capture_drop(struct capture *capture)
-{
-	struct capture **link = &world.captures;
-
-	while (*link != capture)
-		link = &(*link)->next;
-	*link = capture->next;
-	for (struct lane *lane = world.lanes; lane != NULL; lane = lane->next) {
-		if (lane->capture == capture) {
-			lane->capture = NULL;
-			lane->joined = false;
-		}
-	}
-	free(capture);
 }
 
 static CUresult

@@ -64,8 +64,7 @@ lane_open(struct fake_context *context, bool blocking)
 void
 lane_close(struct lane *lane)
 {
-	if (lane->capture != NULL)
-		capture_invalidate(lane->capture);
+	capture_leave(lane);
 	lane->in_use = false;
 }
 

@@ -105,6 +105,12 @@ worker_stop(void)
 	worker_runs = worker_must_stop = false;
 }
 
+void
+worker_forget(void)
+{
+	worker_runs = worker_must_stop = false;
+}
+
 static void
 worker_start(void)
 {

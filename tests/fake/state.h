@@ -332,6 +332,7 @@ void drive(struct lane *lane, uint64_t pos);
 void drive_context(struct fake_context *context); /* NULL: all */
 void work_added(struct lane *lane);
 void worker_stop(void);
+void worker_forget(void); /* in a forked child */
 
 /* ---- captures (capture.c, graph.c) --------------------------------------------------------- */
 
@@ -368,6 +369,7 @@ CUresult capture_status(struct lane *lane); /* what a call on a captured stream 
 CUresult captures_forbid(struct thread *thread); /* of an UNSAFE call */
 CUresult capture_legacy(struct fake_context *context);
 void capture_invalidate(struct capture *capture);
+void capture_leave(struct lane *lane);
 void captures_restart(void);
 
 /* ---- events --------------------------------------------------------------------------------- */

@@ -28,6 +28,9 @@ thread_gone(void *data)
 	for (int i = 0; i < FAKE_DEVICES_MAX; i++)
 		if (self->own[i] != NULL)
 			lane_close(self->own[i]);
+	for (struct capture *c = world.captures; c != NULL; c = c->next)
+		if (c->thread == self)
+			c->thread = NULL;
 	for (struct thread **link = &world.threads; *link != NULL; link = &(*link)->next) {
 		if (*link == self) {
 			*link = self->next;
@@ -137,6 +140,7 @@ static void
 after_fork_in_child(void)
 {
 	world.forked = world.initialized;
+	worker_forget();
 	pthread_mutex_unlock(&world.mutex);
 	pthread_cond_init(&world.changed, NULL);
 }
