@@ -128,6 +128,7 @@ START_TEST(a_deferred_error_is_told_once_by_a_call_that_then_does_nothing)
 {
 	start(FAKE_STEPPED);
 	CUevent e;
+	fake_cuda_deferred_calls_work(false);
 	fake_cuda_deferred(0, CUDA_ERROR_LAUNCH_FAILED);
 	no(cuEventCreate(&e, 0), CUDA_ERROR_LAUNCH_FAILED);
 	ck_assert_uint_eq(fake_cuda_live(FAKE_EVENTS), 0);

@@ -295,7 +295,7 @@ START_TEST(b19_b20_marks_are_reset_by_zero_only)
 {
 	struct two t = freed_on_a(0);
 	uint64_t zero = 0, one = 1;
-	ck_assert_uint_eq(used(t.pool), 0);
+	ck_assert_uint_eq(used(t.pool), FAKE_USED_FALLS_AT_CALL ? 0 : STEP);
 	ck_assert_uint_eq(attribute(t.pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH), STEP);
 	no(cuMemPoolSetAttribute(t.pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &one), CUDA_ERROR_INVALID_VALUE);
 	no(cuMemPoolSetAttribute(t.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &one), CUDA_ERROR_INVALID_VALUE);
@@ -350,8 +350,8 @@ START_TEST(b23_destroying_the_current_pool_makes_the_default_one_current)
 	ok(cuDeviceGetMemPool(&now, 0));
 	ck_assert_ptr_eq(now, pool);
 	CUdeviceptr p;
-	ok(cuMemAllocAsync(&p, 100, NULL));
-	ck_assert_uint_eq(used(pool), 100);
+	ok(cuMemAllocAsync(&p, 512, NULL));
+	ck_assert_uint_eq(used(pool), 512);
 	ok(cuMemFreeAsync(p, NULL));
 	ok(cuMemPoolDestroy(pool));
 	ok(cuDeviceGetMemPool(&now, 0));
@@ -381,12 +381,13 @@ START_TEST(used_counts_what_was_asked_for)
 	CUmemoryPool pool = new_pool();
 	CUstream s = new_stream();
 	CUdeviceptr a = alloc(pool, 1000, s), b = alloc(pool, 1, s);
-	ck_assert_uint_eq(used(pool), FAKE_USED_IS_ROUNDED ? 1536 : 1001);
+	uint64_t one = FAKE_USED_IS_ROUNDED ? 512 : 1, both = FAKE_USED_IS_ROUNDED ? 1536 : 1001;
+	ck_assert_uint_eq(used(pool), both);
 	ck_assert_uint_eq(b - a, 1024);
 	ok(cuMemFreeAsync(a, s));
-	ck_assert_uint_eq(used(pool), FAKE_USED_FALLS_AT_CALL ? 1 : 1001);
+	ck_assert_uint_eq(used(pool), FAKE_USED_FALLS_AT_CALL ? one : both);
 	ok(cuStreamSynchronize(s));
-	ck_assert_uint_eq(used(pool), 1);
+	ck_assert_uint_eq(used(pool), one);
 	ck_assert_uint_eq(reserved(pool), STEP);
 }
 END_TEST

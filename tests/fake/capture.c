@@ -23,8 +23,7 @@ capture_status(struct lane *lane)
 		return CUDA_SUCCESS;
 	if (lane->capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	if (FAKE_ILLEGAL_CALL_INVALIDATES)
-		capture_invalidate(lane->capture);
+	capture_invalidate(lane->capture);
 	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
@@ -44,8 +43,7 @@ captures_forbid(struct thread *thread)
 							  thread->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 		if (c->mode == CU_STREAM_CAPTURE_MODE_RELAXED || !concerned)
 			continue;
-		if (FAKE_ILLEGAL_CALL_INVALIDATES)
-			capture_invalidate(c);
+		capture_invalidate(c);
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	return result;

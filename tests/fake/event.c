@@ -194,7 +194,7 @@ check(struct fake_event *event)
 	if (!is_captured(event))
 		return event->handle.context->sticky;
 	struct capture *capture = capture_of(event);
-	if (FAKE_ILLEGAL_CALL_INVALIDATES && capture != NULL)
+	if (capture != NULL)
 		capture_invalidate(capture);
 	return CUDA_ERROR_CAPTURED_EVENT;
 }

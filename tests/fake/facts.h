@@ -84,10 +84,4 @@
 /* Allocating from an imported pool. */
 #define FAKE_ALLOC_FROM_IMPORT CUDA_ERROR_INVALID_VALUE
 
-/* ---- capture ---- */
-
-/* An illegal call on a capturing stream, or a query of a captured event, makes the
- * capture invalid. */
-#define FAKE_ILLEGAL_CALL_INVALIDATES 1
-
 #endif
