@@ -218,6 +218,9 @@ START_TEST(the_legacy_stream_breaks_captures_of_blocking_streams)
 	ok(cuStreamCreate(&s, CU_STREAM_DEFAULT));
 	ok(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	no(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_ERROR_ILLEGAL_STATE);
+	CUstreamCaptureStatus now;
+	no(cuStreamIsCapturing(NULL, &now), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+	ck_assert_int_eq(status(s), CU_STREAM_CAPTURE_STATUS_ACTIVE); /* asking does no harm */
 	no(cuMemsetD8Async(p, 0, 4, NULL), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 	ends_with(s, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 	CUgraph graph;

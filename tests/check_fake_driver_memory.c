@@ -154,6 +154,14 @@ START_TEST(one_memory_can_be_mapped_twice)
 	ok(cuMemsetD8_v2(p, 7, 100));
 	ok(cuCtxSynchronize());
 	ck_assert_uint_eq(bytes_at(p + g)[99], 7);
+	ok(cuMemsetD8_v2(p + g - 8, 8, 16)); /* over both */
+	found_nothing();
+	ok(cuMemsetD8_v2(p + 2 * g - 8, 8, 9));
+	found(FAKE_FOUND_OUT_OF_BOUNDS, 1);
+	no(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	fake_cuda_findings_clear();
+	fake_cuda_sticky(0, CUDA_SUCCESS);
+	ck_assert_uint_eq(bytes_at(p)[7], 8);
 	ok(cuMemUnmap(p, 2 * g)); /* both */
 	ok(cuMemRelease(handle));
 	ok(cuMemAddressFree(p, 2 * g));

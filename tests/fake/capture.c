@@ -18,7 +18,7 @@ CUresult
 capture_status(struct lane *lane)
 {
 	if (lane->legacy)
-		return capture_legacy(lane->context);
+		return capture_legacy(lane->context, false);
 	if (lane->capture == NULL)
 		return CUDA_SUCCESS;
 	if (lane->capture->invalid)
@@ -51,14 +51,15 @@ captures_forbid(struct thread *thread)
 
 /* The legacy stream would wait for blocking streams that are capturing. */
 CUresult
-capture_legacy(struct fake_context *context)
+capture_legacy(struct fake_context *context, bool asks)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (struct lane *lane = world.lanes; lane != NULL; lane = lane->next) {
 		if (lane->context != context || !lane->blocking || lane->capture == NULL)
 			continue;
-		capture_invalidate(lane->capture);
+		if (!asks)
+			capture_invalidate(lane->capture);
 		result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
 	return result;
@@ -223,14 +224,13 @@ status_of(const struct lane *lane)
 	return lane->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* Asking of the legacy stream would itself be an implicit dependency. */
 static CUresult
 find(CUstream stream, bool own, struct lane **lane)
 {
 	CUresult result = lane_find(stream, own, lane);
 
 	if (result == CUDA_SUCCESS && (*lane)->legacy)
-		result = capture_legacy((*lane)->context);
+		result = capture_legacy((*lane)->context, true);
 	return result;
 }
 

@@ -30,7 +30,7 @@ alloc_on(CUdeviceptr *ptr, size_t bytes, struct pool *pool, struct lane *lane)
 
 	if (lane->capture != NULL)
 		return alloc_in_capture(ptr, bytes, pool, lane);
-	CUresult result = lane->legacy ? capture_legacy(lane->context) : CUDA_SUCCESS;
+	CUresult result = lane->legacy ? capture_legacy(lane->context, false) : CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS)
 		return result;
 	lane_join_implicit(lane);
@@ -119,7 +119,7 @@ free_on(struct memory *m, struct lane *lane)
 	m->freed = true;
 	m->block = NULL;
 	if (lane->legacy) {
-		CUresult result = capture_legacy(lane->context);
+		CUresult result = capture_legacy(lane->context, false);
 		if (result != CUDA_SUCCESS) {
 			m->freed = false;
 			m->block = block;

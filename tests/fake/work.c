@@ -93,28 +93,49 @@ op_use_wild(struct op *op, uint64_t address, uint64_t bytes)
 	add_use(op, (struct use){ NULL, address, bytes, true });
 }
 
-CUresult
-op_use(struct op *op, struct lane *lane, uint64_t address, uint64_t bytes, bool write)
+/* The memory that the access begins in, if it is there to be used. */
+static struct memory *
+memory_to_use(const struct op *op, const struct lane *lane, uint64_t address)
 {
 	struct memory *m = memory_at(address);
 
-	if (bytes == 0)
-		return CUDA_SUCCESS;
-	if (m != NULL && m->freed) {
-		finding(FAKE_FOUND_STALE_MEMORY, "%s of 0x%llx on stream %llu, freed before", op->what,
-			(unsigned long long)address, (unsigned long long)lane->id);
-		m = NULL;
-	} else if (m == NULL && region_holds(address, 1)) {
-		finding(FAKE_FOUND_STALE_MEMORY, "%s of 0x%llx on stream %llu, which is no allocation",
-			op->what, (unsigned long long)address, (unsigned long long)lane->id);
+	if (m != NULL && !m->freed)
+		return m;
+	if (m != NULL || region_holds(address, 1))
+		finding(FAKE_FOUND_STALE_MEMORY, "%s of 0x%llx on stream %llu, %s", op->what,
+			(unsigned long long)address, (unsigned long long)lane->id,
+			m != NULL ? "freed before" : "which is no allocation");
+	return NULL;
+}
+
+/* A mapping may be passed where another one follows. */
+static uint64_t
+part_within(const struct memory *m, uint64_t address, uint64_t bytes)
+{
+	uint64_t rest = m->address + m->bytes - address;
+	const struct memory *next = m->kind == MEMORY_MAPPED ? memory_live(m->address + m->bytes) : NULL;
+
+	return next != NULL && next->kind == MEMORY_MAPPED && bytes > rest ? rest : bytes;
+}
+
+CUresult
+op_use(struct op *op, struct lane *lane, uint64_t address, uint64_t bytes, bool write)
+{
+	while (bytes != 0) {
+		struct memory *m = memory_to_use(op, lane, address);
+		uint64_t part = bytes;
+		if (m == NULL && !region_holds(address, 1))
+			return CUDA_ERROR_INVALID_VALUE;
+		if (m != NULL)
+			part = part_within(m, address, bytes);
+		if (m != NULL && part > m->address + m->bytes - address)
+			finding(FAKE_FOUND_OUT_OF_BOUNDS, "%s of 0x%llx + %llu passes the end of 0x%llx + %llu",
+				op->what, (unsigned long long)address, (unsigned long long)bytes,
+				(unsigned long long)m->address, (unsigned long long)m->bytes);
+		add_use(op, (struct use){ m, address, part, write });
+		address += part;
+		bytes -= part;
 	}
-	if (m == NULL && !region_holds(address, 1))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (m != NULL && bytes > m->address + m->bytes - address)
-		finding(FAKE_FOUND_OUT_OF_BOUNDS, "%s of 0x%llx + %llu passes the end of 0x%llx + %llu", op->what,
-			(unsigned long long)address, (unsigned long long)bytes,
-			(unsigned long long)m->address, (unsigned long long)m->bytes);
-	add_use(op, (struct use){ m, address, bytes, write });
 	return CUDA_SUCCESS;
 }
 
@@ -225,7 +246,7 @@ submit(struct lane *lane, struct op *op)
 	if (lane->capture != NULL)
 		return capture_add(lane->capture, (op->lane = lane, op));
 	if (lane->legacy)
-		result = capture_legacy(lane->context);
+		result = capture_legacy(lane->context, false);
 	if (result != CUDA_SUCCESS) {
 		op_free(op);
 		return result;
