@@ -45,6 +45,8 @@ open_script(struct script *s)
 	backend = soma__resource_backend(s->terminal);
 	ops = backend->ops;
 	self = backend->self;
+	if (guarded)
+		OK(ops->guard_listen(self, NULL, NULL));
 	if (soma_budget_create(s->terminal, 64 * MB, &s->budget) != SOMA_STATUS_OK)
 		s->budget = NULL;
 }

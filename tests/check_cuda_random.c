@@ -9,6 +9,7 @@
  */
 #include "tests/cuda_fixture.h"
 
+#include <pthread.h>
 #include <soma/model.h>
 #include <soma/resource.h>
 
@@ -60,12 +61,6 @@ begin_program(struct program *p, const char *name, uint64_t seed)
 	backend = soma__resource_backend(p->resource);
 	ops = backend->ops;
 	self = backend->self;
-	for (int i = 0; i < STREAMS; i++) {
-		OK(soma_resource_stream_create(p->resource, SOMA_STREAM_NON_BLOCKING, &p->streams[i]));
-	}
-	for (int i = 0; i < EVENTS; i++)
-		p->events[i] = event_new();
-	OK(ops->staging_alloc(self, 4096, &p->sink));
 }
 
 /* The driver's stream under one of the resource's: the same handle, wrapped again. */
@@ -154,6 +149,17 @@ end_program(struct program *p)
 }
 
 static void
+make_parts(struct program *p)
+{
+	for (int i = 0; i < STREAMS; i++)
+		OK(soma_resource_stream_create(p->resource, SOMA_STREAM_NON_BLOCKING, &p->streams[i]));
+	for (int i = 0; i < EVENTS; i++)
+		p->events[i] = event_new();
+	OK(ops->staging_alloc(self, 4096, &p->sink));
+	find_handles(p);
+}
+
+static void
 play_programs(const char *name, enum fake_mode mode, uint64_t count)
 {
 	const uint64_t length = 20000;
@@ -165,7 +171,7 @@ play_programs(const char *name, enum fake_mode mode, uint64_t count)
 		fake.check_signals(false);
 		fake.mode(mode, seed, 1 + (unsigned)(seed % 7));
 		begin_program(&p, name, seed);
-		find_handles(&p);
+		make_parts(&p);
 		for (uint64_t i = 0; i < length && i < count - done; i++)
 			play_one(&p);
 		end_program(&p);
@@ -193,6 +199,99 @@ END_TEST
 START_TEST(async_at_once)
 {
 	play_programs("async", FAKE_IMMEDIATE, operations / 10);
+}
+END_TEST
+
+/* ---- threads that share a stack, and free what others have allocated ----------------------- */
+
+#define THREADS 4
+#define POSTED 16
+
+static pthread_mutex_t post = PTHREAD_MUTEX_INITIALIZER;
+static struct soma_block posted[POSTED];
+static bool full[POSTED];
+static struct soma_resource *shared;
+static uint64_t each;
+
+/* Leaves a block for whoever comes by, and takes what lies there. */
+static void
+exchange(struct program *p, int i)
+{
+	unsigned at = (unsigned)below(&p->random, POSTED);
+	struct soma_block other;
+
+	pthread_mutex_lock(&post);
+	bool got = full[at];
+	other = posted[at];
+	full[at] = p->live[i];
+	posted[at] = p->blocks[i];
+	pthread_mutex_unlock(&post);
+	p->live[i] = false;
+	if (got)
+		OK(soma_resource_deallocate(p->resource, &other));
+}
+
+static void *
+play_thread(void *argument)
+{
+	struct program p = { .random = first_seed + *(const uint64_t *)argument, .resource = shared };
+
+	make_parts(&p);
+	for (uint64_t i = 0; i < each; i++) {
+		play_one(&p);
+		if (below(&p.random, 20) == 0)
+			exchange(&p, (int)below(&p.random, BLOCKS));
+	}
+	for (int i = 0; i < BLOCKS; i++)
+		if (p.live[i])
+			OK(soma_resource_deallocate(shared, &p.blocks[i]));
+	return NULL;
+}
+
+static void
+play_threads(const char *name, enum fake_mode mode)
+{
+	const struct soma__backend_config config = { .name = name, .search = BACKEND_FOLDERS };
+	struct soma_ledger ledger = { .size = sizeof ledger };
+	pthread_t threads[THREADS];
+	uint64_t numbers[THREADS];
+
+	start_fake();
+	fake.mode(mode, first_seed, 3);
+	OK(soma__resource_open(&config, &shared));
+	backend = soma__resource_backend(shared);
+	ops = backend->ops;
+	self = backend->self;
+	for (uint64_t i = 0; i < THREADS; i++) {
+		numbers[i] = i;
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, play_thread, &numbers[i]), 0);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < POSTED; i++)
+		if (full[i])
+			OK(soma_resource_deallocate(shared, &posted[i]));
+	OK(ops->synchronize(self));
+	OK(soma_resource_reap_pending(shared));
+	OK(soma_resource_ledger(shared, &ledger));
+	ck_assert_uint_eq(ledger.live_count + ledger.retired_count, 0);
+	soma_resource_release(shared);
+	EXPECT_NOTHING_FOUND();
+	fake.leaks();
+	EXPECT_NOTHING_FOUND();
+}
+
+START_TEST(threads_share_async)
+{
+	each = operations / 100;
+	play_threads("async", FAKE_THREADS);
+}
+END_TEST
+
+START_TEST(threads_share_sync)
+{
+	each = operations / 200;
+	play_threads("sync", FAKE_IMMEDIATE);
 }
 END_TEST
 
@@ -451,7 +550,9 @@ END_TEST
 int
 main(int argc, char **argv)
 {
-	const TTest *const tests[] = { async_in_steps,
+	const TTest *const tests[] = { threads_share_async,
+				       threads_share_sync,
+				       async_in_steps,
 				       async_with_a_worker,
 				       sync_in_steps,
 				       async_at_once,
