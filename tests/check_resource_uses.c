@@ -387,6 +387,42 @@ START_TEST(an_earlier_event_does_not_replace_a_later_one)
 }
 END_TEST
 
+START_TEST(using_one_block_after_another_takes_no_memory)
+{
+	struct scene s = begin(FAKE_ORDERED);
+
+	s.fake->streams_run = true;
+	for (int i = 0; i < 100; i++) {
+		struct soma_block block = allocate(s.resource, 100, s.a);
+		struct soma_use u = prepare(s.resource, &block, s.b, SOMA_ACCESS_WRITE);
+		ck_assert_int_eq(soma_resource_finish_use(s.resource, &u, 1), SOMA_STATUS_OK);
+		deallocate(s.resource, &block);
+		if (i == 70)
+			soma__arena_fail_nth(0);
+	}
+	ck_assert_uint_eq(soma__arena_fail_nth(0), 0);
+	end(&s);
+}
+END_TEST
+
+START_TEST(a_write_waits_for_more_reads_than_fit_on_the_stack)
+{
+	enum { READERS = 20 };
+	struct scene s = begin(FAKE_ORDERED);
+	uint64_t readers[READERS], ends[READERS];
+
+	for (int i = 0; i < READERS; i++) {
+		readers[i] = new_stream(s.resource);
+		ends[i] = use(&s, readers[i], SOMA_ACCESS_READ);
+	}
+	use(&s, s.b, SOMA_ACCESS_WRITE);
+	for (int i = 0; i < READERS; i++)
+		ck_assert(ordered(&s, s.b, readers[i], ends[i]));
+	deallocate(s.resource, &s.block);
+	end(&s);
+}
+END_TEST
+
 UNIT_MAIN("resource_uses", an_earlier_event_does_not_replace_a_later_one,
 	  a_stream_that_is_destroyed_within_a_free_orders_the_free,
 	  a_first_use_elsewhere_waits_for_the_allocation, uses_on_the_blocks_own_stream_wait_for_nothing,
@@ -395,4 +431,5 @@ UNIT_MAIN("resource_uses", an_earlier_event_does_not_replace_a_later_one,
 	  a_dropped_prepare_leaves_nothing_to_wait_for, a_freed_block_has_no_uses, bad_uses_are_refused,
 	  without_tracking_uses_are_never_a_silent_success, decorators_forward_uses,
 	  a_synchronous_backend_needs_no_wait_for_the_allocation, the_backend_is_told_of_uses_and_may_object,
-	  the_backend_is_told_of_stale_blocks, a_use_that_meets_a_free_is_reported_once)
+	  the_backend_is_told_of_stale_blocks, a_use_that_meets_a_free_is_reported_once,
+	  using_one_block_after_another_takes_no_memory, a_write_waits_for_more_reads_than_fit_on_the_stack)

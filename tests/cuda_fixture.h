@@ -15,6 +15,7 @@
 
 #include "backends/cuda/driver.h"
 #include "lib/plugin/backend.h"
+#include "tests/check_resource_sanitizer.h"
 #include "tests/fake/fake.h"
 #include "tests/unit.h"
 

@@ -18,6 +18,8 @@
 #include "lib/resource/resource.h"
 #include "lib/resource/streams.h"
 
+struct soma__uses;
+
 struct soma__terminal {
 	struct soma_resource base;
 	const struct soma_backend_ops *ops;
@@ -37,6 +39,10 @@ struct soma__terminal {
 	struct soma__streams streams;
 	struct soma__kept kept;
 	_Atomic uint64_t reservations; /* that exist */
+
+	pthread_mutex_t spare; /* what follows: lists of accesses for the next blocks that are used */
+	struct soma__uses *spare_uses;
+	uint32_t spare_count;
 
 	pthread_mutex_t pressing; /* runs the owner's callback */
 	pthread_mutex_t stack;    /* what follows, and callbacks in resources */

@@ -45,6 +45,7 @@ destroy_terminal(struct soma_resource *resource)
 	soma__events_fini(&terminal->events);
 	soma__kept_fini(&terminal->kept);
 	soma__ledger_fini(&terminal->ledger);
+	pthread_mutex_destroy(&terminal->spare);
 	pthread_mutex_destroy(&terminal->pressing);
 	pthread_mutex_destroy(&terminal->stack);
 	soma__arena_destroy(arena);
@@ -94,6 +95,7 @@ init_terminal(struct soma__terminal *terminal, const struct soma__terminal_confi
 	terminal->keeps = soma__terminal_can(terminal, SOMA_BACKEND_KEEPS_FREED);
 	terminal->names = soma__terminal_can(terminal, SOMA_BACKEND_USES);
 	terminal->alignment = info.alignment;
+	pthread_mutex_init(&terminal->spare, NULL);
 	pthread_mutex_init(&terminal->pressing, NULL);
 	pthread_mutex_init(&terminal->stack, NULL);
 	return init_parts(terminal, &config->backend);

@@ -12,6 +12,10 @@
 
 #define CAPACITY_FIRST 4
 
+/* Lists of accesses that a terminal keeps: one that is made and given back for each block costs the arena a page
+ * each time. */
+#define SPARES_MAX 256
+
 /* ---- the list ------------------------------------------------------------------------ */
 
 static void
@@ -26,6 +30,41 @@ static size_t
 uses_size(uint32_t capacity)
 {
 	return sizeof(struct soma__uses) + capacity * sizeof(struct soma__access);
+}
+
+/* NULL: there is none. */
+static struct soma__uses *
+take_spare(struct soma__terminal *terminal)
+{
+	pthread_mutex_lock(&terminal->spare);
+	struct soma__uses *uses = terminal->spare_uses;
+	if (uses != NULL) {
+		terminal->spare_uses = uses->next;
+		terminal->spare_count--;
+	}
+	pthread_mutex_unlock(&terminal->spare);
+	if (uses != NULL) {
+		memset(uses, 0, uses_size(CAPACITY_FIRST));
+		uses->capacity = CAPACITY_FIRST;
+	}
+	return uses;
+}
+
+/* False: it is too large, or there are enough. */
+static bool
+keep_spare(struct soma__terminal *terminal, struct soma__uses *uses)
+{
+	if (uses->capacity != CAPACITY_FIRST)
+		return false;
+	pthread_mutex_lock(&terminal->spare);
+	bool kept = terminal->spare_count < SPARES_MAX;
+	if (kept) {
+		uses->next = terminal->spare_uses;
+		terminal->spare_uses = uses;
+		terminal->spare_count++;
+	}
+	pthread_mutex_unlock(&terminal->spare);
+	return kept;
 }
 
 static struct soma__uses *
@@ -48,8 +87,10 @@ grow(struct soma__terminal *terminal, struct soma__uses *old)
 static enum soma_status
 begin_uses(struct soma__terminal *terminal, struct soma__record *record)
 {
-	struct soma__uses *uses = grow(terminal, NULL);
+	struct soma__uses *uses = take_spare(terminal);
 
+	if (uses == NULL)
+		uses = grow(terminal, NULL);
 	if (uses == NULL)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED)) {
@@ -325,7 +366,8 @@ soma__uses_clear(struct soma__terminal *terminal, struct soma__record *record)
 		return;
 	for (uint32_t i = 0; i < uses->count; i++)
 		end_access(terminal, &uses->list[i]);
-	soma__arena_free(terminal->arena, uses, uses_size(uses->capacity));
+	if (!keep_spare(terminal, uses))
+		soma__arena_free(terminal->arena, uses, uses_size(uses->capacity));
 	record->uses = NULL;
 }
 

@@ -28,6 +28,7 @@ struct soma__uses {
 	uint64_t number; /* of the latest access that ended */
 	uint32_t count;
 	uint32_t capacity;
+	struct soma__uses *next; /* while it is spare */
 	struct soma__access list[];
 };
 
