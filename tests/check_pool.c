@@ -447,6 +447,11 @@ START_TEST(a_device_has_one_default_pool)
 	ck_ok(soma_pool_default(0, NULL, &y));
 	ck_assert_ptr_eq(x, y);
 	ck_is(soma_pool_default(0, other, &y), INVALID_VALUE);
+	struct soma_resource *budget;
+	ck_ok(soma_budget_create(host, 1 << 30, &budget));
+	ck_ok(soma_pool_default(0, budget, &y));
+	ck_assert_ptr_eq(x, y);
+	soma_resource_release(budget);
 	ck_is(soma_pool_default(-1, NULL, &y), INVALID_VALUE);
 	ck_is(soma_pool_default(1, host, &y), INVALID_VALUE);
 	ck_is(soma_pool_current(1, &y), NOT_FOUND);

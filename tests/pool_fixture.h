@@ -6,6 +6,7 @@
 #ifndef SOMA_TESTS_POOL_FIXTURE_H
 #define SOMA_TESTS_POOL_FIXTURE_H
 
+#include <soma/budget.h>
 #include <soma/pool.h>
 
 #include "lib/model/driven.h"

@@ -7,6 +7,7 @@
 
 #include "lib/base/error.h"
 #include "lib/pool/pool.h"
+#include "lib/resource/resource.h"
 
 struct device {
 	struct device *next;
@@ -76,6 +77,13 @@ make_default(struct device *device, struct soma_resource *resource)
 	return status;
 }
 
+/* Any resource of the stack will do. */
+static bool
+is_over(const struct soma_pool *pool, const struct soma_resource *resource)
+{
+	return pool->resource != NULL && pool->resource->terminal == resource->terminal;
+}
+
 static enum soma_status
 default_locked(int ordinal, struct soma_resource *resource, struct soma_pool **pool)
 {
@@ -86,7 +94,7 @@ default_locked(int ordinal, struct soma_resource *resource, struct soma_pool **p
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (device->standard == NULL)
 		status = make_default(device, resource);
-	else if (resource != NULL && device->standard->resource != resource)
+	else if (resource != NULL && !is_over(device->standard, resource))
 		status = soma__fail(INVALID_VALUE,
 				    "the default pool of device %" PRId64 " is over another resource",
 				    (uint64_t)ordinal);
