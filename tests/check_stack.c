@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What lib/resource and the guard owe each other, over guard:host: reports of what the resource refuses, and
  * bytes that mean the same on both sides. */
+#include "lib/resource/terminal.h"
 #include "tests/stack_fixture.h"
 
 #include <stdio.h>
@@ -237,7 +238,32 @@ START_TEST(a_mapped_block_is_gone_with_its_pages)
 }
 END_TEST
 
-UNIT_MAIN("stack", misuse_of_a_retired_block_is_reported_once, misuse_of_a_quarantined_block_is_reported_once,
+/* What the legacy stream was given after a blocking stream's latest work is not waited for with that one. */
+START_TEST(waiting_for_a_blocking_stream_says_nothing_of_later_work_on_the_legacy_one)
+{
+	struct soma_resource *resource = open_guarded(quiet, 1);
+	struct soma__backend *backend = soma__resource_backend(resource);
+	struct soma_block block = { .size = sizeof block };
+	uint64_t blocking, run, queued;
+
+	ck_assert_int_eq(soma_resource_stream_create(resource, 0, &blocking), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_resource_allocate(resource, 1000, 0, &block), SOMA_STATUS_OK);
+	struct soma_backend_stream *legacy = soma__stream_find(&resource->terminal->streams, 0)->handle;
+	ck_assert_int_eq(backend->ops->fill8(backend->self, block.ptr, 7, 1000, legacy), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_resource_deallocate(resource, &block), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_resource_stream_synchronize(resource, blocking), SOMA_STATUS_OK);
+	ck_assert_int_eq(backend->ops->stream_position(backend->self, legacy, &queued, &run), SOMA_STATUS_OK);
+	ck_assert_uint_lt(run, queued);
+	ck_assert_uint_eq(guard_stats_of(resource).retired_blocks, 1);
+	ck_assert_int_eq(soma_resource_stream_synchronize(resource, 0), SOMA_STATUS_OK);
+	ck_assert_uint_eq(guard_stats_of(resource).retired_blocks, 0);
+	ck_assert_uint_eq(guard_stats_of(resource).reports, 0);
+	soma_resource_release(resource);
+}
+END_TEST
+
+UNIT_MAIN("stack", waiting_for_a_blocking_stream_says_nothing_of_later_work_on_the_legacy_one,
+	  misuse_of_a_retired_block_is_reported_once, misuse_of_a_quarantined_block_is_reported_once,
 	  misuse_of_a_tombstone_is_reported_once, a_stale_name_is_not_taken_for_the_new_block_at_its_address,
 	  what_never_was_a_block_is_a_foreign_free, the_guard_counts_what_was_asked_for,
 	  a_drain_keeps_bytes_that_were_asked_for, a_mapped_block_is_gone_with_its_pages)

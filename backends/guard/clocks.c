@@ -240,6 +240,17 @@ clocks_record(struct clocks *clocks, uint32_t lane, struct clock_vector *vector)
 		copy(vector, &clocks->lanes[lane].now);
 }
 
+/* A blocking stream that is waited for says nothing of what the legacy stream was given since its latest
+ * work; the legacy stream is waited for with all that blocks with it. */
+void
+clocks_look(struct clocks *clocks, uint32_t lane, struct clock_vector *vector)
+{
+	if (clocks->lanes[lane].flags & CLOCK_LANE_LEGACY)
+		clocks_catch_up(clocks, lane);
+	if (vector->tick != NULL)
+		copy(vector, &clocks->lanes[lane].now);
+}
+
 void
 clocks_record_all(struct clocks *clocks, struct clock_vector *vector)
 {

@@ -92,6 +92,10 @@ void clocks_release(struct clocks *clocks, struct clock_vector *vector);
 /* The lane's clock as of now; `vector` has room (as much as it has is taken). */
 void clocks_record(struct clocks *clocks, uint32_t lane, struct clock_vector *vector);
 
+/* The same of the work that the lane was given, for one that is waited for: no operation, so it joins no
+ * order of its own. */
+void clocks_look(struct clocks *clocks, uint32_t lane, struct clock_vector *vector);
+
 /* All lanes together, for a synchronisation of the device. */
 void clocks_record_all(struct clocks *clocks, struct clock_vector *vector);
 

@@ -239,7 +239,7 @@ snapshot_lane(struct soma_backend *g, struct snapshot *snapshot, uint32_t lane)
 {
 	pthread_mutex_lock(&g->lock);
 	snapshot_begin(g, snapshot, lane);
-	clocks_record(&g->clocks, lane, &snapshot->vector);
+	clocks_look(&g->clocks, lane, &snapshot->vector);
 	pthread_mutex_unlock(&g->lock);
 }
 
