@@ -68,6 +68,50 @@ START_TEST(the_recordings_are_consistent_under_every_policy)
 }
 END_TEST
 
+static void
+replay_mapped(struct replayed *replayed, const char *file, uint64_t capacity)
+{
+	struct replay_options options = options_for("soma");
+	char path[4096];
+
+	options.capacity = capacity;
+	replay_file(replayed, recording_path(path, sizeof path, file), options);
+	ck_assert_int_eq(replayed->status, SOMA_STATUS_OK);
+	ck_assert_msg(!replayed->result.oom.happened, "%s in %" PRIu64 ": event %" PRIu64, file, capacity,
+		      replayed->result.oom.event);
+}
+
+/* Map calls are no more than 0.21 for each block that was allocated (performance of the
+ * first sketch); most of them are the first growth. */
+START_TEST(on_mapped_pages_the_recordings_need_little_more_than_they_use)
+{
+	struct replayed replayed;
+
+	for (size_t i = 0; i < sizeof recordings / sizeof recordings[0]; i++) {
+		const struct known *known = &recordings[i];
+		const struct replay_counts *counts = &replayed.result.counts;
+		bool few;
+
+		replay_mapped(&replayed, known->file, known->peak_live + known->peak_live / 200);
+		ck_assert_uint_le(10 * counts->steals, counts->allocs);
+		few = counts->allocs < 1000;
+		replay_end(&replayed);
+		if (few)
+			continue;
+		for (unsigned limited = 0; limited < 2; limited++) {
+			replay_mapped(&replayed, known->file,
+				      limited ? known->peak_live + known->peak_live / 50 : 0);
+			ck_assert_uint_eq(counts->steals, 0);
+			ck_assert_uint_ge(50 * replayed.result.peak_live_requested,
+					  49 * replayed.result.peak_reserved);
+			ck_assert_uint_le(100 * counts->maps, 21 * (counts->allocs + counts->start_blocks));
+			replay_end(&replayed);
+		}
+	}
+}
+END_TEST
+
 RECORDINGS_MAIN("recordings", the_recordings_are_reproduced_address_by_address,
 		a_mid_run_recording_starts_other_policies_with_its_live_blocks,
-		a_snapshot_without_events_is_its_own_state, the_recordings_are_consistent_under_every_policy)
+		a_snapshot_without_events_is_its_own_state, the_recordings_are_consistent_under_every_policy,
+		on_mapped_pages_the_recordings_need_little_more_than_they_use)

@@ -199,6 +199,7 @@ START_TEST(what_is_missing_is_exactly_what_makes_it_fit)
 		random_lines(lines, sizeof lines, &random, false);
 		failures += check_short(lines, "pytorch", MIB * (1 + below(&random, 100)));
 		failures += check_short(lines, "cuda", MIB * (1 + below(&random, 100)));
+		failures += check_short(lines, "soma", MIB * (1 + below(&random, 100)));
 	}
 	ck_assert_int_gt(failures, 300);
 }

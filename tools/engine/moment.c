@@ -15,6 +15,14 @@ struct sums {
 	uint64_t largest;
 	uint64_t largest_hole;
 	uint64_t tail; /* the last extent before the end, when it is free and usable */
+
+	/* Mapped pages; page is 0 where there are none. */
+	uint64_t page;
+	unsigned pool;     /* of the request */
+	bool in_pool;      /* now */
+	uint64_t idle;     /* bytes of pages that are wholly free */
+	uint64_t end;      /* like `tail`, of the pool's range ... */
+	uint64_t end_idle; /* ... and its part of `idle` */
 };
 
 static void
@@ -30,6 +38,27 @@ add_free(struct sums *sums, const struct soma_extent *extent)
 		sums->free_usable += extent->size;
 		sums->tail = extent->size;
 	}
+}
+
+/* What growing at the end of the pool's range, and stealing, would find. */
+static void
+add_pages(struct sums *sums, const struct soma_extent *extent)
+{
+	uint64_t end = (extent->address + extent->size) / sums->page;
+	uint64_t first = (extent->address + sums->page - 1) / sums->page;
+	uint64_t idle = 0;
+
+	if (extent->kind == SOMA_EXTENT_SEGMENT) {
+		sums->in_pool = extent->pool == sums->pool;
+		return;
+	}
+	if (extent->kind == SOMA_EXTENT_FREE && end > first)
+		idle = (end - first) * sums->page;
+	sums->idle += idle;
+	if (!sums->in_pool)
+		return;
+	sums->end = sums->tail;
+	sums->end_idle = idle;
 }
 
 static bool
@@ -51,14 +80,30 @@ visit(void *context, const struct soma_extent *extent)
 	case SOMA_EXTENT_LIVE:
 		break;
 	}
+	if (sums->page != 0)
+		add_pages(sums, extent);
 	return true;
 }
 
-static struct sums
-walk(const struct streams *streams, uint64_t stream)
+static unsigned
+pool_of(const struct soma_policy *policy, uint64_t rounded)
 {
-	struct sums sums = { .streams = streams, .stream = stream };
+	unsigned pool = 0;
 
+	while (rounded > policy->pools[pool].request_max)
+		pool++;
+	return pool;
+}
+
+/* As a request of `rounded` bytes sees it. */
+static struct sums
+walk(const struct streams *streams, uint64_t stream, uint64_t rounded)
+{
+	const struct soma_policy *policy = soma_model_policy(streams->model);
+	struct sums sums = { .streams = streams, .stream = stream, .pool = pool_of(policy, rounded) };
+
+	if (policy->segments == SOMA_SEGMENTS_MAPPED)
+		sums.page = policy->pools[0].segment_step;
 	if (streams->expandable != NULL)
 		expandable_walk(streams->expandable, visit, &sums);
 	else
@@ -69,7 +114,7 @@ walk(const struct streams *streams, uint64_t stream)
 void
 moment_take(const struct streams *streams, uint64_t stream, struct replay_moment *moment)
 {
-	struct sums sums = walk(streams, stream);
+	struct sums sums = walk(streams, stream, 0);
 
 	moment->reserved = streams_reserved(streams);
 	moment->live_capacity = streams_capacity(streams);
@@ -98,21 +143,29 @@ round_up(uint64_t size, uint64_t step)
 	return over == 0 ? size : saturating_add(size, step - over);
 }
 
+/* The pages to be mapped at the end of the range, less those that could be stolen. */
+static uint64_t
+missing_pages(uint64_t rounded, const struct sums *sums)
+{
+	uint64_t wanted = rounded > sums->end ? round_up(rounded - sums->end, sums->page) : 0;
+	uint64_t idle = sums->idle - sums->end_idle;
+
+	return wanted > idle ? wanted - idle : 0;
+}
+
 /* What the model would have to grow by for this request (HACKING, "Growing").  A free end
  * of the range that is large enough, and was passed over, does not count. */
 static uint64_t
 growth_for(const struct soma_policy *policy, uint64_t rounded, const struct sums *sums)
 {
-	const struct soma_policy_pool *pool = policy->pools;
+	const struct soma_policy_pool *pool = &policy->pools[sums->pool];
 
 	if (policy->segments == SOMA_SEGMENTS_RANGE && sums->largest_hole >= rounded)
 		return rounded;
 	if (policy->segments == SOMA_SEGMENTS_RANGE)
 		return sums->tail < rounded ? rounded - sums->tail : rounded;
-	while (rounded > pool->request_max)
-		pool++;
 	if (policy->segments == SOMA_SEGMENTS_MAPPED)
-		return round_up(rounded, pool->segment_step);
+		return missing_pages(rounded, sums);
 	return rounded <= pool->segment_max ? pool->segment_size : round_up(rounded, pool->segment_step);
 }
 
@@ -152,7 +205,7 @@ moment_verdict(const struct streams *streams, uint64_t stream, uint64_t size, ui
 	uint64_t reserved = streams_reserved(streams), used = streams_used(streams);
 	uint64_t rounded = round_up(size, policy->alignment);
 	uint64_t without_waste = excess(saturating_add(used, size), limit);
-	struct sums sums = walk(streams, stream);
+	struct sums sums = walk(streams, stream, rounded);
 	uint64_t growth =
 		streams->expandable != NULL ? expandable_growth(rounded) : growth_for(policy, rounded, &sums);
 	bool segment_fits = policy->segments != SOMA_SEGMENTS_STEP || growth <= limit;
