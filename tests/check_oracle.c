@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The model against the oracle: random operations through both, every answer and
- * every counter compared after each, some four million operations in all.  A
+ * every counter compared after each, some six million operations in all.  A
  * difference is shrunk to a few operations before it is printed.
  *
  * check_oracle [SEED [OPERATIONS]] runs other sequences, or more of them, or fewer.
@@ -17,7 +17,7 @@
 #define CHECK_EVERY 50
 
 static uint64_t first_seed = 1;
-static uint64_t operations = 4000000; /* in all */
+static uint64_t operations = 4000000; /* and half as many again on mapped pages */
 
 static const char *const presets[] = { "strict", "cuda", "pytorch", "soma", GENERATE_CUSTOM };
 
@@ -121,13 +121,13 @@ compare(const char *preset, uint64_t share)
 		     preset != GENERATE_CUSTOM ? preset : "random", how);
 }
 
-/* The presets get a tenth each, pages moved about two, random policies the rest. */
+/* The older presets get a sixth each, random policies a half, the policy soma a half more. */
 static uint64_t
 share_of(const char *preset)
 {
-	if (preset == GENERATE_CUSTOM)
+	if (preset == GENERATE_CUSTOM || strcmp(preset, "soma") == 0)
 		return operations / 2;
-	return strcmp(preset, "soma") == 0 ? operations / 5 + 1 : operations / 10 + 1;
+	return operations / 6 + 1;
 }
 
 START_TEST(the_model_equals_the_oracle)
@@ -228,7 +228,8 @@ START_TEST(a_planted_difference_is_found_and_shrunk)
 	ck_assert_msg(sequence_differs(&sequence, &pair, &at, difference, sizeof difference), "%s: lost",
 		      fault_names[_i]);
 	ck_assert_uint_eq(at + 1, sequence.count);
-	ck_assert_msg(sequence.count <= 24, "%s: %zu operations are left", fault_names[_i], sequence.count);
+	/* A steal takes a maximum that is used up first. */
+	ck_assert_msg(sequence.count <= (_i == ORACLE_FAULT_STEAL_BEHIND ? 36 : 24), "%s: %zu operations are left", fault_names[_i], sequence.count);
 	sequence_free(&sequence);
 }
 END_TEST

@@ -91,13 +91,15 @@ random_weights(struct generator *g)
 static void
 make_tight(struct generator *g, struct sequence *sequence)
 {
-	uint64_t page = sequence->policy.pools[0].segment_step;
-	uint64_t wanted = g->granules * sequence->policy.alignment * g->live_target;
+	uint64_t pages = 4 + generate_log_uniform(g, 100);
 
-	sequence->limits.max_pool_size = page * (2 + generate_below(g, wanted / (8 * page) + 2));
+	g->page = sequence->policy.pools[0].segment_step;
+	g->live_target = (unsigned)(pages / 4) + 2;
+	sequence->limits.max_pool_size = g->page * pages + generate_below(g, g->page);
 	sequence->limits.release_threshold = UINT64_MAX;
 	if (sequence->refuse_every > 0 && generate_one_in(g, 2))
 		sequence->refuse_every = 2 + (unsigned)generate_below(g, 3);
+	g->weight[OP_ALLOC] = g->weight[OP_FREE] = 200;
 	g->weight[OP_ADVANCE] = 60;
 	g->weight[OP_THRESHOLD] = 0;
 	if (generate_one_in(g, 2))
@@ -137,6 +139,8 @@ random_size(struct generator *g)
 	};
 	uint64_t alignment = g->sequence->policy.alignment;
 
+	if (g->page > 0 && !generate_one_in(g, 4))
+		return g->page * generate_log_uniform(g, 8) + generate_below(g, g->page) + 1;
 	switch (generate_below(g, 16)) {
 	case 0:
 		return generate_one_in(g, 8) ? huge[generate_below(g, 6)] : 1 + generate_below(g, alignment);

@@ -24,6 +24,7 @@ struct generator {
 	unsigned live_target;
 	uint64_t granules;   /* of a typical large request */
 	uint64_t palette[8]; /* sizes that come again and again */
+	uint64_t page;       /* blocks of a few of these are wanted; 0: none */
 	unsigned next_label;
 	struct label_list live;    /* allocs */
 	struct label_list dead;    /* freed ones */

@@ -41,11 +41,14 @@ static void
 mapped_rows(struct generator *g, struct soma_policy *p)
 {
 	uint64_t page = p->alignment << generate_below(g, 8);
+	uint64_t most = ((uint64_t)1 << 45) / page; /* sources have room for that */
 
 	for (unsigned i = 0; i < p->pool_count; i++) {
 		p->pools[i].segment_step = page;
 		p->pools[i].segment_size =
-			page * generate_log_uniform(g, generate_one_in(g, 3) ? 200 : 1000000);
+			page * generate_log_uniform(g, generate_one_in(g, 3) ? 200
+						       : most < 1000000      ? most
+									     : 1000000);
 	}
 }
 
