@@ -3,6 +3,7 @@
  * Expandable segments, rule by rule.  That all of them together are the recorded
  * allocator's, tests/check_expandable.py holds against whole recordings.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/replay_fixture.h"
@@ -195,7 +196,58 @@ START_TEST(without_them_the_same_allocations_take_segments_of_their_own)
 }
 END_TEST
 
-UNIT_MAIN("expandable_rules", recorded_parts_are_followed_and_compared,
+static uint64_t
+next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return *state >> 33;
+}
+
+/* Whatever a trace says, in whatever order: what is reserved holds what is live, and the
+ * capacity is kept. */
+START_TEST(any_sequence_of_events_is_survived)
+{
+	static const char *const ops[] = { "alloc",         "alloc",        "alloc",          "free",
+					   "free",          "segment_map",  "segment_map",    "segment_unmap",
+					   "segment_alloc", "segment_free", "free_completed", "oom",
+					   "trim",          "sync" };
+	static const uint64_t sizes[] = {
+		1, 512, 600 * 1024, 2 * MIB, 20 * MIB, 40 * MIB, 41 * MIB, 3 * MIB
+	};
+	uint64_t random = 7;
+
+	for (int run = 0; run < 400; run++) {
+		struct replay_options options = options_for("pytorch");
+		struct replayed replayed;
+		char lines[16 * 1024];
+		size_t used = 0;
+
+		options.expandable = REPLAY_EXPANDABLE_ON;
+		options.capacity = run % 3 == 0 ? 0 : 64 * MIB;
+		options.complete = (enum replay_complete)(run % 2);
+		for (int i = 0; i < 120; i++) {
+			const char *op = ops[next_random(&random) % (sizeof ops / sizeof ops[0])];
+
+			used += (size_t)snprintf(
+				lines + used, sizeof lines - used, "%d,,%s,0,%d,0x%llx,%llu,,,%s\n", i, op,
+				(int)(next_random(&random) % 3),
+				(unsigned long long)(0x7f0000000000 + next_random(&random) % 40 * 2 * MIB),
+				(unsigned long long)
+					sizes[next_random(&random) % (sizeof sizes / sizeof sizes[0])],
+				strcmp(op, "free") == 0 && next_random(&random) % 3 == 0 ? "deferred" : "");
+		}
+		replay_lines(&replayed, lines, options);
+		ck_assert(options.capacity == 0 || replayed.result.peak_reserved <= options.capacity);
+		ck_assert_uint_le(replayed.result.at_peak.live_requested,
+				  replayed.result.at_peak.live_capacity);
+		ck_assert_uint_le(replayed.result.at_peak.live_capacity, replayed.result.at_peak.reserved);
+		ck_assert_uint_le(replayed.result.peak_live_requested, replayed.result.peak_reserved);
+		replay_end(&replayed);
+	}
+}
+END_TEST
+
+UNIT_MAIN("expandable_rules", any_sequence_of_events_is_survived, recorded_parts_are_followed_and_compared,
 	  another_place_than_the_recorded_one_is_a_difference,
 	  only_what_is_missing_behind_a_free_block_is_mapped, the_end_of_the_range_is_used_last,
 	  whole_units_are_unmapped_for_want_of_room, a_deferred_free_keeps_its_memory_until_it_completes,

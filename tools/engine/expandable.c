@@ -275,7 +275,9 @@ expandable_create(uint64_t capacity, uint64_t highest)
 	struct expandable *heap = xcalloc(1, sizeof *heap);
 
 	heap->limit = capacity > 0 ? capacity : UINT64_MAX;
-	heap->next = round_up_to(highest > 0 ? highest : SOMA_MODEL_BASE_DEFAULT, SMALL_UNIT);
+	heap->next = SOMA_MODEL_BASE_DEFAULT;
+	if (highest > 0 && highest <= SOMA_MODEL_ADDRESS_MAX - 2 * RANGE_SIZE)
+		heap->next = round_up_to(highest + RANGE_SIZE, SMALL_UNIT);
 	table_init(&heap->blocks, sizeof(struct heap_entry));
 	return heap;
 }

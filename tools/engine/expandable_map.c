@@ -43,14 +43,51 @@ heap_piece_at(const struct expandable *heap, uint64_t address)
 	return piece;
 }
 
-/* One unmapped piece of that size, in no list. */
+/* Whether [address, address + size) is free to be claimed: nothing is mapped there, nor may
+ * be, but for the end of one range. */
+static bool
+is_vacant(const struct expandable *heap, uint64_t address, uint64_t size)
+{
+	const struct piece *piece = heap_piece_at(heap, address);
+	size_t above = range_position(heap, address);
+
+	if (above < heap->range_count && heap->ranges[above]->base - address < size)
+		return false;
+	return piece == NULL || (piece->state == PIECE_UNMAPPED && piece->next == NULL);
+}
+
+static void remove_range(struct expandable *heap, struct range *range);
+
+/* The address is another range's from now on: the one that had it ends before. */
+static void
+claim(struct expandable *heap, uint64_t address)
+{
+	struct piece *end = heap_piece_at(heap, address);
+
+	if (end == NULL)
+		return;
+	heap_take(end);
+	if (address > end->address) {
+		end->size = address - end->address;
+		heap_enter(end);
+	} else if (end->previous != NULL) {
+		end->previous->next = NULL;
+		free(end);
+	} else {
+		remove_range(heap, end->range);
+	}
+}
+
+/* One unmapped piece of that size, in no list; the place is vacant. */
 static struct piece *
 add_range(struct expandable *heap, struct area *area, uint64_t base, uint64_t unit, uint64_t size)
 {
 	struct range *range = xcalloc(1, sizeof *range);
 	struct piece *piece = xcalloc(1, sizeof *piece);
-	size_t at = range_position(heap, base);
+	size_t at;
 
+	claim(heap, base);
+	at = range_position(heap, base);
 	*range = (struct range){ .base = base, .unit = unit, .area = area, .first = piece };
 	*piece = (struct piece){ .address = base, .size = size, .range = range, .state = PIECE_UNMAPPED };
 	heap->ranges = xgrow(heap->ranges, &heap->range_room, heap->range_count, sizeof(struct range *));
@@ -63,7 +100,7 @@ add_range(struct expandable *heap, struct area *area, uint64_t base, uint64_t un
 static void
 remove_range(struct expandable *heap, struct range *range)
 {
-	size_t at = range_position(heap, range->base) - 1;
+	size_t at = range_position(heap, range->base) - 1; /* bases differ */
 
 	heap->range_count--;
 	memmove(&heap->ranges[at], &heap->ranges[at + 1], (heap->range_count - at) * sizeof(struct range *));
@@ -210,20 +247,16 @@ knows(const struct expandable *heap, const struct area *area, uint64_t address)
 static struct piece *
 new_space(struct expandable *heap, struct area *area, uint64_t base)
 {
-	uint64_t unit = unit_of(area), size = RANGE_SIZE / unit * unit;
+	size_t above = range_position(heap, base);
+	uint64_t unit = unit_of(area), size = RANGE_SIZE;
 
+	if (above < heap->range_count && size > heap->ranges[above]->base - base)
+		size = heap->ranges[above]->base - base;
 	if (size > SOMA_MODEL_ADDRESS_MAX - base)
-		size = (SOMA_MODEL_ADDRESS_MAX - base) / unit * unit;
-	return size > 0 ? heap_settle(add_range(heap, area, base, unit, size)) : NULL;
-}
-
-/* Nothing is mapped there. */
-static bool
-is_vacant(const struct expandable *heap, uint64_t address)
-{
-	const struct piece *piece = heap_piece_at(heap, address);
-
-	return piece == NULL || piece->state == PIECE_UNMAPPED;
+		size = SOMA_MODEL_ADDRESS_MAX - base;
+	size = size / unit * unit;
+	return size > 0 && is_vacant(heap, base, size) ? heap_settle(add_range(heap, area, base, unit, size))
+						       : NULL;
 }
 
 /* A range whose beginning was not mapped when it was adopted begins lower. */
@@ -235,8 +268,9 @@ extend_down(struct expandable *heap, struct area *area, uint64_t address)
 	struct piece *piece;
 
 	if (range == NULL || range->area != area || range->unit == 0 || range->base - address >= RANGE_SIZE ||
-	    (range->base - address) % range->unit != 0)
+	    (range->base - address) % range->unit != 0 || !is_vacant(heap, address, range->base - address))
 		return false;
+	claim(heap, address);
 	piece = xcalloc(1, sizeof *piece);
 	*piece = (struct piece){ .address = address,
 				 .size = range->base - address,
@@ -257,25 +291,14 @@ map_address(const struct piece *space)
 	return space->state == PIECE_UNMAPPED ? space->address : space->address + space->size;
 }
 
-/* A range was full where it would have grown, and the recording began the next one.  Of
- * the first one the end is known now, but for what is mapped no more. */
-static struct piece *
-cut_range(struct expandable *heap, struct area *area, struct piece *end, uint64_t address)
-{
-	heap_take(end);
-	end->size = address - end->address;
-	heap_settle(end);
-	return new_space(heap, area, address);
-}
-
 /* Where the recording maps outside of what is known, a range begins: the first one, or the
- * next one when the first is full. */
+ * next one when the first is full.  That shows when it should have grown and did not. */
 static struct piece *
 choose_space(struct expandable *heap, struct area *area, uint64_t size)
 {
 	size_t first = first_offer(heap, area);
 	const struct offer *offer = first < heap->offer_count ? &heap->offers[first] : NULL;
-	bool recorded = offer != NULL && offer->map && is_vacant(heap, offer->address);
+	bool recorded = offer != NULL && offer->map && is_vacant(heap, offer->address, offer->size);
 	struct piece *space, *there;
 	uint64_t base;
 
@@ -285,7 +308,7 @@ choose_space(struct expandable *heap, struct area *area, uint64_t size)
 	there = recorded ? heap_piece_at(heap, offer->address) : NULL;
 	if (space != NULL && there != NULL && there->next == NULL && there->range->area == area &&
 	    map_address(space) == there->address && offer->address > there->address)
-		return cut_range(heap, area, there, offer->address);
+		return new_space(heap, area, offer->address);
 	if (space != NULL)
 		return space;
 	base = heap->next;
@@ -303,7 +326,7 @@ take_segment(struct expandable *heap, struct area *area, uint64_t size)
 	struct piece *piece;
 
 	if (offer == NULL || offer->map || offer->size != bytes || !has_room(heap, bytes) ||
-	    !is_vacant(heap, offer->address))
+	    !is_vacant(heap, offer->address, bytes))
 		return NULL;
 	piece = add_range(heap, area, offer->address, 0, bytes);
 	piece->state = PIECE_FREE;
@@ -454,7 +477,7 @@ expandable_adopt_segment(struct expandable *heap, uint64_t stream, bool small, b
 	if (piece != NULL && by_map && knows(heap, area, address) &&
 	    (address - piece->range->base) % unit == 0)
 		return map_exactly(heap, piece, address, size);
-	if (piece != NULL && piece->state != PIECE_UNMAPPED)
+	if (!is_vacant(heap, address, size))
 		return false;
 	if (by_map)
 		piece = new_space(heap, area, address);
