@@ -114,25 +114,30 @@ START_TEST(the_old_dialect_means_the_same)
 		"# a comment\n" OLD("version", "\"payload\": { \"major\":0 }") OLD(
 			"makeMemoryResource", "\"payload\": { \"name\": \"HOST\" }, \"result\": \"0x10\"")
 			OLD("makeMemoryResource", "\"payload\": { \"name\": \"UM\" }, \"result\": \"0x20\"")
-				OLD("makeAllocator", "\"payload\": { \"allocator_name\":\"pool\", \"args\": "
-						     "[ 1, \"UM\" ] }") OLD(
-					"makeAllocator", "\"payload\": { \"allocator_name\":\"pool\", "
-							 "\"args\": [ 1, \"UM\" ] }, "
-							 "\"result\": { \"allocator_ref\":\"0x30\" }")
+				OLD("makeAllocator",
+				    "\"payload\": { \"allocator_name\":\"pool\", \"args\": "
+				    "[ 1, \"UM\" ] }") OLD("makeAllocator",
+							   "\"payload\": { \"allocator_name\":\"pool\", "
+							   "\"args\": [ 1, \"UM\" ] }, "
+							   "\"result\": { \"allocator_ref\":\"0x30\" }")
 					OLD("allocate", "\"payload\": { \"allocator_ref\": \"0x30\", "
-							"\"size\": 134 }") OLD(
-						"allocate", "\"payload\": { \"allocator_ref\": \"0x30\", "
-							    "\"size\": 134 }, "
-							    "\"result\": { \"memory_ptr\": \"0x1000\" }")
-						OLD("reallocate", "\"payload\": { \"ptr\": \"0x1000\", "
-								  "\"size\": 200 }") OLD(
-							"reallocate",
-							"\"payload\": { \"ptr\": \"0x1000\", \"size\": 200 "
-							"}, "
-							"\"result\": { \"memory_ptr\": \"0x3000\" }")
-							OLD("deallocate",
-							    "\"payload\": { \"allocator_ref\": \"0x30\", "
-							    "\"memory_ptr\": \"0x3000\" }"));
+							"\"size\": 134 }")
+						OLD("allocate", "\"payload\": { \"allocator_ref\": \"0x30\", "
+								"\"size\": 134 }, "
+								"\"result\": { \"memory_ptr\": \"0x1000\" }")
+							OLD("reallocate",
+							    "\"payload\": { \"ptr\": \"0x1000\", "
+							    "\"size\": 200 }")
+								OLD("reallocate",
+								    "\"payload\": { \"ptr\": \"0x1000\", "
+								    "\"size\": 200 "
+								    "}, "
+								    "\"result\": { \"memory_ptr\": "
+								    "\"0x3000\" }")
+									OLD("deallocate",
+									    "\"payload\": { "
+									    "\"allocator_ref\": \"0x30\", "
+									    "\"memory_ptr\": \"0x3000\" }"));
 
 	ck_assert_uint_eq(events.count, 4);
 	is_event(&events, 0, TRACE_ALLOC, 0x1000, 134, 1);

@@ -93,6 +93,9 @@ struct piece *heap_grow(struct expandable *heap, struct area *area, uint64_t siz
 /* Whether the recording has grown the area for the allocation that comes. */
 bool heap_has_offer(const struct expandable *heap, const struct area *area);
 
+/* One that is a single piece, which is in no list. */
+void heap_remove_range(struct expandable *heap, struct range *range);
+
 /* The range with the greatest base up to the address; NULL. */
 struct range *heap_range_at(const struct expandable *heap, uint64_t address);
 struct piece *heap_piece_at(const struct expandable *heap, uint64_t address);

@@ -56,7 +56,16 @@ is_vacant(const struct expandable *heap, uint64_t address, uint64_t size)
 	return piece == NULL || (piece->state == PIECE_UNMAPPED && piece->next == NULL);
 }
 
-static void remove_range(struct expandable *heap, struct range *range);
+void
+heap_remove_range(struct expandable *heap, struct range *range)
+{
+	size_t at = range_position(heap, range->base) - 1; /* bases differ */
+
+	heap->range_count--;
+	memmove(&heap->ranges[at], &heap->ranges[at + 1], (heap->range_count - at) * sizeof(struct range *));
+	free(range->first);
+	free(range);
+}
 
 /* The address is another range's from now on: the one that had it ends before. */
 static void
@@ -74,7 +83,7 @@ claim(struct expandable *heap, uint64_t address)
 		end->previous->next = NULL;
 		free(end);
 	} else {
-		remove_range(heap, end->range);
+		heap_remove_range(heap, end->range);
 	}
 }
 
@@ -95,17 +104,6 @@ add_range(struct expandable *heap, struct area *area, uint64_t base, uint64_t un
 	heap->ranges[at] = range;
 	heap->range_count++;
 	return piece;
-}
-
-static void
-remove_range(struct expandable *heap, struct range *range)
-{
-	size_t at = range_position(heap, range->base) - 1; /* bases differ */
-
-	heap->range_count--;
-	memmove(&heap->ranges[at], &heap->ranges[at + 1], (heap->range_count - at) * sizeof(struct range *));
-	free(range->first);
-	free(range);
 }
 
 static uint64_t
@@ -359,92 +357,6 @@ uint64_t
 expandable_growth(uint64_t size)
 {
 	return round_up_to(size, size <= SMALL_MAX ? SMALL_UNIT : LARGE_UNIT);
-}
-
-/* ---- unmapping ----------------------------------------------------------------------- */
-
-/* A part of a free piece, in whole units. */
-static void
-unmap(struct expandable *heap, struct piece *piece, uint64_t address, uint64_t size)
-{
-	piece = heap_carve(piece, address, size, PIECE_UNMAPPED);
-	heap->stats.unmaps++;
-	heap->stats.reserved -= size;
-	piece = heap_settle(piece);
-	if (piece->previous == NULL && piece->next == NULL) {
-		heap_take(piece);
-		remove_range(heap, piece->range);
-	}
-}
-
-static void
-release_segment(struct expandable *heap, struct piece *piece)
-{
-	heap_take(piece);
-	heap->stats.unmaps++;
-	heap->stats.reserved -= piece->size;
-	remove_range(heap, piece->range);
-}
-
-bool
-expandable_unmap(struct expandable *heap, uint64_t address, uint64_t size)
-{
-	struct piece *piece = heap_piece_at(heap, address);
-	uint64_t unit = piece != NULL ? piece->range->unit : 0;
-
-	if (unit == 0 || piece->state != PIECE_FREE || size > piece->size - (address - piece->address) ||
-	    (address - piece->range->base) % unit != 0 || size % unit != 0 || size == 0)
-		return false;
-	unmap(heap, piece, address, size);
-	heap->made_room = true;
-	return true;
-}
-
-bool
-expandable_release_segment(struct expandable *heap, uint64_t address)
-{
-	struct piece *piece = heap_piece_at(heap, address);
-
-	if (piece == NULL || piece->range->unit != 0 || piece->range->base != address ||
-	    piece->state != PIECE_FREE || piece->next != NULL)
-		return false;
-	release_segment(heap, piece);
-	heap->made_room = true;
-	return true;
-}
-
-/* All units that are wholly in the free piece. */
-static void
-release_piece(struct expandable *heap, struct piece *piece)
-{
-	const struct range *range = piece->range;
-	uint64_t begin, end;
-
-	if (range->unit == 0) {
-		if (piece->previous == NULL && piece->next == NULL)
-			release_segment(heap, piece);
-		return;
-	}
-	begin = range->base + round_up_to(piece->address - range->base, range->unit);
-	end = range->base + (piece->address + piece->size - range->base) / range->unit * range->unit;
-	if (begin < end)
-		unmap(heap, piece, begin, end - begin);
-}
-
-void
-expandable_release(struct expandable *heap)
-{
-	for (size_t i = 0; i < heap->area_count; i++) {
-		const struct pieces *list = &heap->areas[i]->free;
-		size_t count = list->count;
-		struct piece **pieces = xcalloc(count, sizeof(struct piece *));
-
-		if (count > 0)
-			memcpy(pieces, list->at, count * sizeof(struct piece *));
-		for (size_t j = 0; j < count; j++)
-			release_piece(heap, pieces[j]);
-		free(pieces);
-	}
 }
 
 /* ---- what was there -------------------------------------------------------------------- */

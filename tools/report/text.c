@@ -76,8 +76,8 @@ settings(FILE *out, const struct report *report)
 	char capacity[UNITS_MAX], threshold[UNITS_MAX];
 
 	fprintf(out, "  policy %s%s, capacity %s, release threshold %s, frees complete: %s\n",
-		report->result->policy->name,
-		report->result->expandable ? " with expandable segments" : "", size_or(capacity, options->capacity, 0, "unlimited"),
+		report->result->policy->name, report->result->expandable ? " with expandable segments" : "",
+		size_or(capacity, options->capacity, 0, "unlimited"),
 		size_or(threshold, options->release_threshold, UINT64_MAX, "keep everything"),
 		replay_complete_names[options->complete]);
 }
@@ -220,8 +220,9 @@ verdict(FILE *out, const struct report *report)
 	fputc('\n', out);
 	if (result->truncated)
 		fprintf(out, "The trace is truncated: this is what was read before its end%s.\n",
-			result->start_unknown ? ",\nfrom an empty start: what was there before it began is not known"
-					      : "");
+			result->start_unknown
+				? ",\nfrom an empty start: what was there before it began is not known"
+				: "");
 	if (result->oom.happened)
 		out_of_memory(out, &result->oom);
 	else if (report->options->capacity > 0)

@@ -14,14 +14,8 @@
 
 /* Asked in this order. */
 static const struct trace_format *const trace_formats[] = {
-	&trace_format_pytorch,
-	&trace_format_rmm,
-	&trace_format_soma,
-	&trace_format_placement,
-	&trace_format_nsys,
-	&trace_format_umpire,
-	&trace_format_kineto,
-	&trace_format_stalloc,
+	&trace_format_pytorch, &trace_format_rmm,    &trace_format_soma,   &trace_format_placement,
+	&trace_format_nsys,    &trace_format_umpire, &trace_format_kineto, &trace_format_stalloc,
 };
 
 #define FORMAT_COUNT (sizeof trace_formats / sizeof trace_formats[0])
