@@ -297,6 +297,18 @@ def replay(soma, path, snapshot, *options):
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
 
+def as_soma_trace(soma, path, report):
+    """What differs when the whole history is replayed as soma's own trace; None: nothing."""
+    done = subprocess.run([soma, "convert", "--quiet", path, path + ".csv"], stderr=subprocess.PIPE)
+    if done.returncode != 0:
+        return done.stderr
+    done = subprocess.run([soma, "replay", "--json", path + ".csv"], stdout=subprocess.PIPE)
+    other = json.loads(done.stdout)
+    for one in (report, other):
+        del one["settings"]["trace"], one["settings"]["format"]
+    return None if other == report else [key for key in report if report[key] != other[key]]
+
+
 def check(seed, soma, path):
     """What is wrong with the replay of one; None: nothing."""
     allocator, snapshot, first = simulate(seed)
@@ -320,7 +332,8 @@ def check(seed, soma, path):
         return "reserved: %d, expected %d" % (report["peak_reserved"], peak_reserved(entries))
     if not report["settings"]["expandable_segments"] or status != 0:
         return "exit status %d, settings %s" % (status, report["settings"])
-    return None
+    difference = as_soma_trace(soma, path, report) if first == 0 else None
+    return "as a soma trace: %s" % difference if difference else None
 
 
 def main():
