@@ -10,10 +10,10 @@
 #include "tools/report/report.h"
 #include "tools/units.h"
 
-#define SEGMENTS                                                  \
-	"1000000,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"  \
+#define SEGMENTS                                                          \
+	"1000000,,segment_alloc,0,1,0x7f0000000000,2097152,,,\n"          \
 	"2000000,,alloc,0,1,0x7f0000000000,600,\"layer \"\"one\"\"\",,\n" \
-	"3000000,,alloc,0,1,0x7f0000000400,900,two,,\n"           \
+	"3000000,,alloc,0,1,0x7f0000000400,900,two,,\n"                   \
 	"4000000,,free,0,1,0x7f0000000000,,,,\n"
 
 static struct report
@@ -93,9 +93,16 @@ START_TEST(the_object_has_all_its_keys_and_no_others)
 	static const char *const parity[] = { "recorded",          "reproduced",
 					      "segments_recorded", "segments_reproduced",
 					      "first_difference",  NULL };
-	static const char *const settings[] = { "trace",    "format",   "device",
-						"policy",   "capacity", "release_threshold",
-						"complete", NULL };
+	static const char *const settings[] = { "trace",
+						"format",
+						"device",
+						"upper",
+						"expandable_segments",
+						"policy",
+						"capacity",
+						"release_threshold",
+						"complete",
+						NULL };
 	struct replayed replayed;
 	json_t *object;
 
