@@ -91,7 +91,7 @@ conf_print_table(const char *search, bool json)
 /* ---- soma.conf(5) ----------------------------------------------------------------- */
 
 /* Modules of others may be found, too, and are not in the man page. */
-static const char *const modules[] = { "guard", "host", NULL };
+static const char *const modules[] = { "async", "guard", "host", NULL };
 
 struct section {
 	const char *module; /* NULL: keys of no module */

@@ -3,8 +3,6 @@
  * The table of a runtime's keys, reading a string by it, and saying where in the string an error is that a
  * backend found.  No state, no locks.
  */
-#include "config.h"
-
 #include "lib/runtime/config.h"
 
 #include <inttypes.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of a configuration for people: the runtime's table, then those of the modules that are found. */
-#include "config.h"
-
 #include <stdio.h>
 
 #include "lib/plugin/plugin.h"
