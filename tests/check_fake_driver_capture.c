@@ -213,7 +213,8 @@ START_TEST(the_legacy_stream_breaks_captures_of_blocking_streams)
 	CUdeviceptr p;
 	CUstream s;
 	start(FAKE_STEPPED);
-	no(cuStreamBeginCapture_v2(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	no(cuStreamBeginCapture_v2(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL),
+	   CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	ok(cuMemAlloc_v2(&p, 4));
 	ok(cuStreamCreate(&s, CU_STREAM_DEFAULT));
 	ok(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -324,8 +325,8 @@ END_TEST
 
 UNIT_MAIN("fake_driver_capture", captured_work_runs_when_the_graph_is_launched, illegal_calls_invalidate,
 	  a_captured_event_cannot_be_queried, modes_say_which_calls_are_forbidden,
-	  a_global_capture_concerns_other_threads, streams_join_by_waiting_and_must_be_joined, captures_keep_apart,
-	  the_legacy_stream_breaks_captures_of_blocking_streams,
+	  a_global_capture_concerns_other_threads, streams_join_by_waiting_and_must_be_joined,
+	  captures_keep_apart, the_legacy_stream_breaks_captures_of_blocking_streams,
 	  a_capture_is_over_when_its_stream_is_destroyed, what_a_capture_is_called,
 	  b25_memory_allocated_in_a_capture_is_the_graphs, a_graph_may_free_what_it_allocated,
 	  b25_freeing_a_pools_memory_in_a_capture_is_an_error)

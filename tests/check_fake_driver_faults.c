@@ -229,7 +229,8 @@ START_TEST(an_old_driver_lacks_what_came_later)
 	ok(cuInit(0));
 	no(cuGetProcAddress_v2("cuInit", &function, 2000, 0, NULL), CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER);
 	no(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER);
-	no(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0), CUDA_ERROR_INVALID_VALUE);
+	no(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0),
+	   CUDA_ERROR_INVALID_VALUE);
 	fake_cuda_driver_version(11040);
 	no(cuGetProcAddress_v2("cuInit", &function, 2000, 0, NULL), CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER);
 	ok(cuGetProcAddress("cuMemAllocAsync", &function, 11040, 0));
@@ -299,10 +300,10 @@ START_TEST(every_error_has_a_name_and_a_text)
 {
 	const char *name, *text;
 	fake_cuda_restart();
-#define X(code, value, words)                   \
-	ok(cuGetErrorName(code, &name));        \
-	ck_assert_str_eq(name, #code);          \
-	ok(cuGetErrorString(code, &text));      \
+#define X(code, value, words)              \
+	ok(cuGetErrorName(code, &name));   \
+	ck_assert_str_eq(name, #code);     \
+	ok(cuGetErrorString(code, &text)); \
 	ck_assert_uint_ne(strlen(text), 0);
 	FAKE_RESULTS(X)
 #undef X
@@ -311,8 +312,8 @@ START_TEST(every_error_has_a_name_and_a_text)
 }
 END_TEST
 
-UNIT_MAIN("fake_driver_faults", every_entry_fails_at_its_first_call_when_told, the_nth_call_fails_and_no_other,
-	  the_nth_call_of_any_entry_fails, the_environment_orders_failures,
+UNIT_MAIN("fake_driver_faults", every_entry_fails_at_its_first_call_when_told,
+	  the_nth_call_fails_and_no_other, the_nth_call_of_any_entry_fails, the_environment_orders_failures,
 	  a_sticky_error_is_the_answer_of_every_call_that_needs_the_context,
 	  a_deferred_error_is_told_once_by_a_call_that_then_does_nothing,
 	  a_synchronisation_that_tells_an_error_has_waited, work_fails_when_it_runs,

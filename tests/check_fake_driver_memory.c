@@ -216,7 +216,8 @@ START_TEST(the_scan_kernel_finds_what_differs)
 	CUfunction scan;
 	CUdeviceptr p;
 	struct scan *ranges;
-	ok(cuModuleLoadData(&module, PTX(".visible .entry soma_scan(.param .u64 a, .param .u32 b) { ret; }")));
+	ok(cuModuleLoadData(&module,
+			    PTX(".visible .entry soma_scan(.param .u64 a, .param .u32 b) { ret; }")));
 	ok(cuModuleGetFunction(&scan, module, "soma_scan"));
 	ok(cuMemAlloc_v2(&p, 1000));
 	ok(cuMemHostAlloc((void **)&ranges, 2 * sizeof *ranges, 0));
@@ -247,7 +248,8 @@ START_TEST(kernels_touch_memory_and_are_checked)
 	CUmemoryPool pool = new_pool();
 	CUmodule module;
 	CUfunction fill, touch;
-	ok(cuModuleLoadData(&module, PTX(".visible .entry soma_fill(\n) {}\n.visible .entry\n soma_touch () {}")));
+	ok(cuModuleLoadData(&module,
+			    PTX(".visible .entry soma_fill(\n) {}\n.visible .entry\n soma_touch () {}")));
 	ok(cuModuleGetFunction(&fill, module, "soma_fill"));
 	ok(cuModuleGetFunction(&touch, module, "soma_touch"));
 	uint64_t p = alloc(pool, 64, a), count = 16;
@@ -330,7 +332,8 @@ START_TEST(what_is_known_of_an_address)
 	no(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 100), CUDA_ERROR_INVALID_VALUE);
 	ok(cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, p));
 	ck_assert_ptr_eq(of, pool);
-	CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_SIZE };
+	CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+					CU_POINTER_ATTRIBUTE_RANGE_SIZE };
 	void *answers[] = { &device, &size };
 	ok(cuPointerGetAttributes(2, which, answers, p));
 	ck_assert_int_eq(device, 0);
@@ -345,6 +348,7 @@ START_TEST(what_is_known_of_an_address)
 END_TEST
 
 UNIT_MAIN("fake_driver_memory", copies_and_fills_arrive, a_pinned_source_is_read_when_the_stream_gets_there,
-	  small_blocks_share_a_mapping_and_large_ones_come_back, only_what_is_mapped_with_access_can_be_reached,
-	  one_memory_can_be_mapped_twice, mappings_that_are_wrong, the_scan_kernel_finds_what_differs,
-	  kernels_touch_memory_and_are_checked, tests_register_kernels_of_their_own, what_is_known_of_an_address)
+	  small_blocks_share_a_mapping_and_large_ones_come_back,
+	  only_what_is_mapped_with_access_can_be_reached, one_memory_can_be_mapped_twice,
+	  mappings_that_are_wrong, the_scan_kernel_finds_what_differs, kernels_touch_memory_and_are_checked,
+	  tests_register_kernels_of_their_own, what_is_known_of_an_address)

@@ -300,7 +300,8 @@ START_TEST(b19_b20_marks_are_reset_by_zero_only)
 	no(cuMemPoolSetAttribute(t.pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &one), CUDA_ERROR_INVALID_VALUE);
 	no(cuMemPoolSetAttribute(t.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &one), CUDA_ERROR_INVALID_VALUE);
 	no(cuMemPoolSetAttribute(t.pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &zero), CUDA_ERROR_INVALID_VALUE);
-	no(cuMemPoolSetAttribute(t.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &zero), CUDA_ERROR_INVALID_VALUE);
+	no(cuMemPoolSetAttribute(t.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &zero),
+	   CUDA_ERROR_INVALID_VALUE);
 	ok(cuStreamSynchronize(t.a));
 	set(t.pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0);
 	set(t.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0);
@@ -464,6 +465,7 @@ UNIT_MAIN("fake_driver_pool", b1_same_stream_reuses_at_once, b2_a_pending_free_e
 	  b18_a_segment_with_a_live_block_stays_whole, b19_b20_marks_are_reset_by_zero_only,
 	  b21_growth_past_the_maximum_fails_and_reuse_does_not,
 	  b22_a_pool_destroyed_with_live_blocks_ends_with_the_last_free,
-	  b23_destroying_the_current_pool_makes_the_default_one_current, b24_cuMemFree_of_pool_memory_is_immediate,
-	  used_counts_what_was_asked_for, sizes_and_pointers_that_are_none, a_large_request_is_rounded_to_a_step,
-	  the_device_can_be_full, the_legacy_stream_implies_dependencies_that_are_followed)
+	  b23_destroying_the_current_pool_makes_the_default_one_current,
+	  b24_cuMemFree_of_pool_memory_is_immediate, used_counts_what_was_asked_for,
+	  sizes_and_pointers_that_are_none, a_large_request_is_rounded_to_a_step, the_device_can_be_full,
+	  the_legacy_stream_implies_dependencies_that_are_followed)

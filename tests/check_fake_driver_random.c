@@ -296,7 +296,8 @@ main(int argc, char **argv)
 				       programs_that_wait_are_clean_at_once,
 				       programs_that_wait_are_clean_when_run_at_the_end,
 				       each_missing_wait_is_found_where_it_matters,
-				       many_host_threads_with_the_worker, many_host_threads_at_once };
+				       many_host_threads_with_the_worker,
+				       many_host_threads_at_once };
 
 	if (argc > 1)
 		operations = strtoull(argv[1], NULL, 0);

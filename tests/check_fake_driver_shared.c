@@ -24,12 +24,12 @@ static struct fake_controls fake;
 
 /* Declares a pointer to the function, as a program without headers of the driver would get it. */
 #define FIND(function) __typeof__(function) *p_##function = (__typeof__(function) *)dlsym(library, #function)
-#define WANT(condition)                                                              \
-	do {                                                                         \
-		if (!(condition)) {                                                  \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #condition);      \
-			_exit(9);                                                    \
-		}                                                                    \
+#define WANT(condition)                                                         \
+	do {                                                                    \
+		if (!(condition)) {                                             \
+			fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
+			_exit(9);                                               \
+		}                                                               \
 	} while (0)
 
 static CUcontext
@@ -121,7 +121,8 @@ task_import(char **arguments)
 	int fd = atoi(arguments[0]);
 	for (size_t i = 0; i < sizeof data.reserved; i++)
 		WANT(sscanf(arguments[1] + 2 * i, "%2hhx", &data.reserved[i]) == 1);
-	WANT(p_cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	WANT(p_cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd,
+						  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 						  0) == CUDA_SUCCESS);
 	WANT(p_cuMemAllocFromPoolAsync(&q, 1, pool, NULL) == CUDA_ERROR_INVALID_VALUE);
 	WANT(p_cuMemPoolImportPointer(&p, pool, &data) == CUDA_SUCCESS);
@@ -200,8 +201,12 @@ END_TEST
 
 START_TEST(the_environment_sets_up_a_process)
 {
-	char *set[] = { "FAKE_CUDA_VERSION=12020", "FAKE_CUDA_DEVICES=3",	"FAKE_CUDA_MEMORY=0x40000000",
-			"FAKE_CUDA_MODE=stepped",  "FAKE_CUDA_FAIL=cuEventCreate:1:2", "FAKE_CUDA_HIDE=cuMemPoolTrimTo",
+	char *set[] = { "FAKE_CUDA_VERSION=12020",
+			"FAKE_CUDA_DEVICES=3",
+			"FAKE_CUDA_MEMORY=0x40000000",
+			"FAKE_CUDA_MODE=stepped",
+			"FAKE_CUDA_FAIL=cuEventCreate:1:2",
+			"FAKE_CUDA_HIDE=cuMemPoolTrimTo",
 			NULL };
 	struct outcome o = start_task("environment", NULL, NULL, set);
 	ck_assert_msg(o.status == 0, "%s", o.text);
@@ -289,7 +294,8 @@ start_again(char **argv)
 
 	if (path != NULL && strncmp(path, NEW_DRIVER, strlen(NEW_DRIVER)) == 0)
 		return;
-	snprintf(longer, sizeof longer, "%s%s%s", NEW_DRIVER, path != NULL ? ":" : "", path != NULL ? path : "");
+	snprintf(longer, sizeof longer, "%s%s%s", NEW_DRIVER, path != NULL ? ":" : "",
+		 path != NULL ? path : "");
 	setenv("LD_LIBRARY_PATH", longer, 1);
 	execv("/proc/self/exe", argv);
 	_exit(8);
@@ -298,9 +304,10 @@ start_again(char **argv)
 int
 main(int argc, char **argv)
 {
-	const TTest *const tests[] = { a_process_reports_and_fails_at_its_end, the_environment_sets_up_a_process,
-				       a_pool_is_shared_with_another_process, it_is_found_by_the_environment_alone,
-				       an_old_driver_exports_little };
+	const TTest *const tests[] = { a_process_reports_and_fails_at_its_end,
+				       the_environment_sets_up_a_process,
+				       a_pool_is_shared_with_another_process,
+				       it_is_found_by_the_environment_alone, an_old_driver_exports_little };
 
 	start_again(argv);
 	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

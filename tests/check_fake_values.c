@@ -22,8 +22,8 @@ START_TEST(our_declarations_are_the_table)
 {
 	ck_assert_uint_eq(sizeof numbers / sizeof numbers[0], COUNT);
 	for (size_t i = 0; i < COUNT; i++)
-		ck_assert_msg(ours[i].value == numbers[i], "%s is %llu, not %llu", ours[i].name, ours[i].value,
-			      numbers[i]);
+		ck_assert_msg(ours[i].value == numbers[i], "%s is %llu, not %llu", ours[i].name,
+			      ours[i].value, numbers[i]);
 }
 END_TEST
 
@@ -31,8 +31,8 @@ START_TEST(the_table_is_cuda_h_where_there_is_one)
 {
 	for (size_t i = 0; i < fake_values_cuda_count; i++) {
 		ck_assert_str_eq(fake_values_cuda[i].name, ours[i].name);
-		ck_assert_msg(fake_values_cuda[i].value == numbers[i], "%s is %llu in cuda.h, not %llu", ours[i].name,
-			      fake_values_cuda[i].value, numbers[i]);
+		ck_assert_msg(fake_values_cuda[i].value == numbers[i], "%s is %llu in cuda.h, not %llu",
+			      ours[i].name, fake_values_cuda[i].value, numbers[i]);
 	}
 	ck_assert(fake_values_cuda_count == 0 || fake_values_cuda_count == COUNT);
 }

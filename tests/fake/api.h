@@ -14,49 +14,49 @@
 #include <stdint.h>
 
 /* X(name, value, text) */
-#define FAKE_RESULTS(X)                                                                 \
-	X(CUDA_SUCCESS, 0, "no error")                                                  \
-	X(CUDA_ERROR_INVALID_VALUE, 1, "invalid argument")                              \
-	X(CUDA_ERROR_OUT_OF_MEMORY, 2, "out of memory")                                 \
-	X(CUDA_ERROR_NOT_INITIALIZED, 3, "initialization error")                        \
-	X(CUDA_ERROR_DEINITIALIZED, 4, "driver shutting down")                          \
-	X(CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, 36, "call requires a newer driver")    \
-	X(CUDA_ERROR_DEVICE_UNAVAILABLE, 46, "device is busy or unavailable")           \
-	X(CUDA_ERROR_NO_DEVICE, 100, "no device was found")                             \
-	X(CUDA_ERROR_INVALID_DEVICE, 101, "invalid device ordinal")                     \
-	X(CUDA_ERROR_INVALID_IMAGE, 200, "invalid kernel image")                        \
-	X(CUDA_ERROR_INVALID_CONTEXT, 201, "invalid device context")                    \
-	X(CUDA_ERROR_ECC_UNCORRECTABLE, 214, "uncorrectable memory error")              \
-	X(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, 217, "peer access is not supported")      \
-	X(CUDA_ERROR_INVALID_PTX, 218, "a PTX compilation failed")                      \
-	X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222, "the PTX version is not supported")  \
-	X(CUDA_ERROR_OPERATING_SYSTEM, 304, "a call to the operating system failed")    \
-	X(CUDA_ERROR_INVALID_HANDLE, 400, "invalid resource handle")                    \
-	X(CUDA_ERROR_ILLEGAL_STATE, 401, "the operation is not allowed now")            \
-	X(CUDA_ERROR_NOT_FOUND, 500, "named symbol not found")                          \
-	X(CUDA_ERROR_NOT_READY, 600, "device not ready")                                \
-	X(CUDA_ERROR_ILLEGAL_ADDRESS, 700, "an illegal memory access was encountered")  \
-	X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701, "too many resources for a launch")   \
-	X(CUDA_ERROR_LAUNCH_TIMEOUT, 702, "a launch timed out")                         \
-	X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, 704, "peer access already enabled")   \
-	X(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, 705, "peer access was not enabled")       \
-	X(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, 708, "the primary context is active")      \
-	X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709, "context is destroyed")                 \
-	X(CUDA_ERROR_ASSERT, 710, "a device-side assertion failed")                     \
-	X(CUDA_ERROR_MISALIGNED_ADDRESS, 716, "misaligned address")                     \
-	X(CUDA_ERROR_LAUNCH_FAILED, 719, "a launch failed")                             \
-	X(CUDA_ERROR_NOT_PERMITTED, 800, "operation not permitted")                     \
-	X(CUDA_ERROR_NOT_SUPPORTED, 801, "operation not supported")                     \
-	X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803, "driver and kernel module differ")    \
-	X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900, "not permitted while capturing")  \
-	X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901, "an earlier error ended the capture") \
-	X(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902, "two captures would be merged")         \
-	X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, 903, "the capture began on another stream") \
-	X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904, "a forked stream was not joined")    \
-	X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905, "a dependency crosses the capture") \
+#define FAKE_RESULTS(X)                                                                           \
+	X(CUDA_SUCCESS, 0, "no error")                                                            \
+	X(CUDA_ERROR_INVALID_VALUE, 1, "invalid argument")                                        \
+	X(CUDA_ERROR_OUT_OF_MEMORY, 2, "out of memory")                                           \
+	X(CUDA_ERROR_NOT_INITIALIZED, 3, "initialization error")                                  \
+	X(CUDA_ERROR_DEINITIALIZED, 4, "driver shutting down")                                    \
+	X(CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, 36, "call requires a newer driver")              \
+	X(CUDA_ERROR_DEVICE_UNAVAILABLE, 46, "device is busy or unavailable")                     \
+	X(CUDA_ERROR_NO_DEVICE, 100, "no device was found")                                       \
+	X(CUDA_ERROR_INVALID_DEVICE, 101, "invalid device ordinal")                               \
+	X(CUDA_ERROR_INVALID_IMAGE, 200, "invalid kernel image")                                  \
+	X(CUDA_ERROR_INVALID_CONTEXT, 201, "invalid device context")                              \
+	X(CUDA_ERROR_ECC_UNCORRECTABLE, 214, "uncorrectable memory error")                        \
+	X(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, 217, "peer access is not supported")                \
+	X(CUDA_ERROR_INVALID_PTX, 218, "a PTX compilation failed")                                \
+	X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222, "the PTX version is not supported")            \
+	X(CUDA_ERROR_OPERATING_SYSTEM, 304, "a call to the operating system failed")              \
+	X(CUDA_ERROR_INVALID_HANDLE, 400, "invalid resource handle")                              \
+	X(CUDA_ERROR_ILLEGAL_STATE, 401, "the operation is not allowed now")                      \
+	X(CUDA_ERROR_NOT_FOUND, 500, "named symbol not found")                                    \
+	X(CUDA_ERROR_NOT_READY, 600, "device not ready")                                          \
+	X(CUDA_ERROR_ILLEGAL_ADDRESS, 700, "an illegal memory access was encountered")            \
+	X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701, "too many resources for a launch")             \
+	X(CUDA_ERROR_LAUNCH_TIMEOUT, 702, "a launch timed out")                                   \
+	X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, 704, "peer access already enabled")             \
+	X(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, 705, "peer access was not enabled")                 \
+	X(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, 708, "the primary context is active")                \
+	X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709, "context is destroyed")                           \
+	X(CUDA_ERROR_ASSERT, 710, "a device-side assertion failed")                               \
+	X(CUDA_ERROR_MISALIGNED_ADDRESS, 716, "misaligned address")                               \
+	X(CUDA_ERROR_LAUNCH_FAILED, 719, "a launch failed")                                       \
+	X(CUDA_ERROR_NOT_PERMITTED, 800, "operation not permitted")                               \
+	X(CUDA_ERROR_NOT_SUPPORTED, 801, "operation not supported")                               \
+	X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803, "driver and kernel module differ")              \
+	X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900, "not permitted while capturing")            \
+	X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901, "an earlier error ended the capture")       \
+	X(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902, "two captures would be merged")                   \
+	X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, 903, "the capture began on another stream")        \
+	X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904, "a forked stream was not joined")              \
+	X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905, "a dependency crosses the capture")           \
 	X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906, "an implicit dependency on the legacy stream") \
-	X(CUDA_ERROR_CAPTURED_EVENT, 907, "the event was last recorded in a capture")   \
-	X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908, "another thread began the capture") \
+	X(CUDA_ERROR_CAPTURED_EVENT, 907, "the event was last recorded in a capture")             \
+	X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908, "another thread began the capture")        \
 	X(CUDA_ERROR_UNKNOWN, 999, "unknown error")
 
 typedef enum {
@@ -87,7 +87,12 @@ typedef struct {
 } CUuuid;
 
 enum { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
-enum { CU_EVENT_DEFAULT = 0, CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_INTERPROCESS = 4 };
+enum {
+	CU_EVENT_DEFAULT = 0,
+	CU_EVENT_BLOCKING_SYNC = 1,
+	CU_EVENT_DISABLE_TIMING = 2,
+	CU_EVENT_INTERPROCESS = 4
+};
 enum { CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2, CU_MEMHOSTALLOC_WRITECOMBINED = 4 };
 
 typedef enum {
@@ -131,7 +136,10 @@ typedef enum {
 } CUmemPool_attribute;
 
 typedef enum { CU_MEM_ALLOCATION_TYPE_INVALID = 0, CU_MEM_ALLOCATION_TYPE_PINNED = 1 } CUmemAllocationType;
-typedef enum { CU_MEM_HANDLE_TYPE_NONE = 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1 } CUmemAllocationHandleType;
+typedef enum {
+	CU_MEM_HANDLE_TYPE_NONE = 0,
+	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1
+} CUmemAllocationHandleType;
 typedef enum { CU_MEM_LOCATION_TYPE_INVALID = 0, CU_MEM_LOCATION_TYPE_DEVICE = 1 } CUmemLocationType;
 typedef enum {
 	CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,

@@ -39,8 +39,9 @@ captures_forbid(struct thread *thread)
 	if (thread->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_SUCCESS;
 	for (struct capture *c = world.captures; c != NULL; c = c->next) {
-		bool concerned = c->thread == thread || (c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-							  thread->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+		bool concerned =
+			c->thread == thread || (c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+						thread->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 		if (c->mode == CU_STREAM_CAPTURE_MODE_RELAXED || !concerned)
 			continue;
 		capture_invalidate(c);
@@ -221,7 +222,8 @@ status_of(const struct lane *lane)
 {
 	if (lane->capture == NULL)
 		return CU_STREAM_CAPTURE_STATUS_NONE;
-	return lane->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	return lane->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+				      : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 static CUresult

@@ -43,9 +43,9 @@ drop_handles(struct fake_context *context, enum kind kind)
 			continue;
 		if (kind != KIND_FUNCTION)
 			finding(FAKE_FOUND_LEAK, "%s lost with its context",
-				kind == KIND_STREAM ? "stream" :
-				kind == KIND_EVENT  ? "event" :
-						      "module");
+				kind == KIND_STREAM  ? "stream"
+				: kind == KIND_EVENT ? "event"
+						     : "module");
 		if (kind == KIND_EVENT)
 			event_fini((struct fake_event *)(void *)h);
 		if (kind == KIND_MODULE)
@@ -62,7 +62,8 @@ drop_memory(struct fake_context *context)
 	while (node != NULL) {
 		struct memory *m = TREE_OF(node, struct memory);
 		uint64_t next = m->address + 1;
-		if (!m->freed && m->context == context && (m->kind == MEMORY_SYNC || m->kind == MEMORY_HOST)) {
+		if (!m->freed && m->context == context &&
+		    (m->kind == MEMORY_SYNC || m->kind == MEMORY_HOST)) {
 			finding(FAKE_FOUND_LEAK, "%llu bytes lost with their context",
 				(unsigned long long)m->bytes);
 			memory_free_now(m->address);

@@ -145,8 +145,8 @@ use_side(struct op *op, struct lane *lane, uint64_t address, bool write, enum si
 		return CUDA_ERROR_INVALID_VALUE;
 	if (side == SIDE_DEVICE && m != NULL && m->kind == MEMORY_HOST)
 		return CUDA_ERROR_INVALID_VALUE;
-	return *pageable ? (address == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS) :
-			   op_use(op, lane, address, op->bytes, write);
+	return *pageable ? (address == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS)
+			 : op_use(op, lane, address, op->bytes, write);
 }
 
 static CUresult

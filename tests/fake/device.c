@@ -86,9 +86,9 @@ describe(CUresult error, const char **out, bool name)
 	if (out == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (error) {
-#define X(code, value, text)                   \
-	case code:                             \
-		*out = name ? #code : text;    \
+#define X(code, value, text)                \
+	case code:                          \
+		*out = name ? #code : text; \
 		return CUDA_SUCCESS;
 		FAKE_RESULTS(X)
 #undef X

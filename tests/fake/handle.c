@@ -13,7 +13,7 @@ static struct handle **table; /* open addressing; half full at most */
 static size_t slots, count;
 static struct handle *all[KINDS], *spare[KINDS];
 
-static const char *const kind_names[KINDS] = { "context", "stream", "event",      "pool",
+static const char *const kind_names[KINDS] = { "context", "stream",   "event", "pool",
 					       "module",  "function", "graph", "executable graph" };
 
 static size_t
@@ -103,9 +103,9 @@ handle_find(const void *handle, enum kind kind)
 	if (h != NULL && h->kind == kind && h->live)
 		return h;
 	finding(FAKE_FOUND_STALE_HANDLE, "%s %p %s", kind_names[kind], handle,
-		h == NULL         ? "never was a handle" :
-		h->kind != kind ? "is a handle of another kind" :
-				    "was destroyed");
+		h == NULL         ? "never was a handle"
+		: h->kind != kind ? "is a handle of another kind"
+				  : "was destroyed");
 	return NULL;
 }
 

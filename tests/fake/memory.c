@@ -104,7 +104,8 @@ memory_accessible(const struct memory *m, const struct lane *lane, bool write)
 		may = m->access[device];
 	else if (m->kind == MEMORY_POOL && m->pool != NULL && device != m->device)
 		may = m->pool->access[device];
-	else if (m->kind == MEMORY_SYNC && device != m->device && (lane->context->peers >> m->device & 1) == 0)
+	else if (m->kind == MEMORY_SYNC && device != m->device &&
+		 (lane->context->peers >> m->device & 1) == 0)
 		may = CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return ((unsigned)may & (write ? 2u : 1u)) != 0;
 }

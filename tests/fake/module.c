@@ -365,8 +365,8 @@ take_uses(struct op *op, struct lane *lane, const struct fake_kernel *kernel)
 }
 
 static CUresult
-launch(CUfunction function, const unsigned *grid, const unsigned *block, CUstream stream, bool own, void **params,
-       void **extra)
+launch(CUfunction function, const unsigned *grid, const unsigned *block, CUstream stream, bool own,
+       void **params, void **extra)
 {
 	struct lane *lane;
 	CUresult result = lane_find(stream, own, &lane);

@@ -66,7 +66,8 @@ alloc_async(CUdeviceptr *ptr, size_t bytes, const CUmemoryPool *handle, CUstream
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!world.devices[lane->context->device].pools)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	struct pool *pool = handle != NULL ? pool_find(*handle) : world.devices[lane->context->device].current_pool;
+	struct pool *pool =
+		handle != NULL ? pool_find(*handle) : world.devices[lane->context->device].current_pool;
 	if (pool == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (pool->imported)

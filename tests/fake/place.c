@@ -45,8 +45,8 @@ can_join(const struct block *a, const struct block *b)
 {
 	if (a == NULL || b == NULL || !a->free || !b->free || a->freed.lane != b->freed.lane)
 		return false;
-	return a->freed.lane == NULL || (a->freed.pos > a->freed.lane->barrier &&
-					 b->freed.pos > b->freed.lane->barrier);
+	return a->freed.lane == NULL ||
+	       (a->freed.pos > a->freed.lane->barrier && b->freed.pos > b->freed.lane->barrier);
 }
 
 /* Both off the shelves but `with`; `b` stays. */

@@ -45,12 +45,11 @@ answer(void *data, CUpointer_attribute attribute, const struct memory *m, CUdevi
 		*(unsigned *)data = 1;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		*(unsigned long long *)data =
-			m->pool != NULL ? (unsigned long long)m->pool->handle_types : 0;
+		*(unsigned long long *)data = m->pool != NULL ? (unsigned long long)m->pool->handle_types : 0;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*(CUmemAccess_flags *)data = m->kind == MEMORY_MAPPED ? m->access[m->device] :
-									CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+		*(CUmemAccess_flags *)data =
+			m->kind == MEMORY_MAPPED ? m->access[m->device] : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		*(CUmemoryPool *)data = m->kind == MEMORY_POOL && m->pool != NULL ? m->pool->handle : NULL;

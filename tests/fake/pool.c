@@ -336,8 +336,8 @@ set_one_access(struct pool *pool, const CUmemAccessDesc *desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Its own device keeps its access. */
 	if (device == pool->device)
-		return desc->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? CUDA_SUCCESS :
-									   CUDA_ERROR_INVALID_VALUE;
+		return desc->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? CUDA_SUCCESS
+									 : CUDA_ERROR_INVALID_VALUE;
 	if ((world.devices[device].peers >> pool->device & 1) == 0)
 		return CUDA_ERROR_INVALID_DEVICE;
 	pool->access[device] = desc->flags;

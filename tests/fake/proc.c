@@ -37,7 +37,7 @@ static const struct form forms[] = {
 	FAKE_ENTRIES(X)
 #undef X
 #define X(name, symbol, since, entry, args) { #name, since, true, (void (*)(void))symbol },
-	FAKE_PER_THREAD(X)
+		FAKE_PER_THREAD(X)
 #undef X
 };
 
@@ -136,9 +136,9 @@ get(const char *symbol, void **function, int version, uint64_t flags, CUdriverPr
 	if (form != NULL)
 		memcpy(function, &form->function, sizeof *function);
 	if (status != NULL)
-		*status = form != NULL ? CU_GET_PROC_ADDRESS_SUCCESS :
-			  known	       ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT :
-					 CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+		*status = form != NULL ? CU_GET_PROC_ADDRESS_SUCCESS
+			  : known      ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+				       : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	return CUDA_SUCCESS;
 }
 

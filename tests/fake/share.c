@@ -72,7 +72,8 @@ import_pool(CUmemoryPool *out, void *handle, CUmemAllocationHandleType type, uns
 	struct fake_context *context = context_current();
 	int device = context != NULL ? context->device : 0;
 
-	if (out == NULL || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !is_pool_file(fd))
+	if (out == NULL || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+	    !is_pool_file(fd))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!world.devices[device].pools)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -140,13 +141,15 @@ import_pointer(CUdeviceptr *ptr, CUmemoryPool handle, const CUmemPoolPtrExportDa
 		abort();
 	uint64_t start = name.offset / 4096 * 4096;
 	import->front = name.offset - start;
-	if (!region_map(&import->region, (import->front + name.bytes + 4095) / 4096 * 4096, pool->fd, start)) {
+	if (!region_map(&import->region, (import->front + name.bytes + 4095) / 4096 * 4096, pool->fd,
+			start)) {
 		free(import);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	import->next = imports;
 	imports = import;
-	struct memory *m = memory_new(MEMORY_IMPORT, import->region.address + import->front, name.bytes, name.bytes);
+	struct memory *m =
+		memory_new(MEMORY_IMPORT, import->region.address + import->front, name.bytes, name.bytes);
 	m->device = pool->device;
 	*ptr = m->address;
 	return CUDA_SUCCESS;

@@ -23,7 +23,7 @@ enum entry {
 #define X(name, symbol, since, flags, args) E_##symbol,
 	FAKE_ENTRIES(X)
 #undef X
-	ENTRIES,
+		ENTRIES,
 };
 
 enum entry_flags {
@@ -46,7 +46,7 @@ struct node {
 
 void tree_put(struct node **root, struct node *node);
 void tree_drop(struct node **root, struct node *node);
-struct node *tree_at_most(struct node *root, uint64_t key);                   /* greatest with key <= */
+struct node *tree_at_most(struct node *root, uint64_t key);               /* greatest with key <= */
 struct node *tree_from(struct node *root, uint64_t key, uint64_t second); /* least with (key, second) >= */
 #define TREE_OF(n, type) ((type *)(void *)(n)) /* the node is first in its record */
 
@@ -201,7 +201,7 @@ void memory_ref(struct memory *memory);
 void memory_unref(struct memory *memory);
 void memory_forget(struct memory *memory); /* out of the tree */
 void memory_forget_range(uint64_t address, uint64_t bytes);
-struct memory *memory_at(uint64_t address); /* the one that holds it, freed or not; or NULL */
+struct memory *memory_at(uint64_t address);   /* the one that holds it, freed or not; or NULL */
 struct memory *memory_live(uint64_t address); /* that starts there */
 bool memory_outstanding(const struct memory *memory);
 bool memory_accessible(const struct memory *memory, const struct lane *lane, bool write);
@@ -267,7 +267,8 @@ struct pool *pool_new(int device, uint64_t step);
 void pool_delete(struct pool *pool);
 struct pool *pool_find(CUmemoryPool handle);
 /* A place for bytes on the lane (NULL: now); *wait is set when the lane must wait for it. */
-CUresult place_take(struct pool *pool, struct lane *lane, uint64_t bytes, struct block **block, struct dep *wait);
+CUresult place_take(struct pool *pool, struct lane *lane, uint64_t bytes, struct block **block,
+		    struct dep *wait);
 void place_give(struct pool *pool, struct block *block, struct lane *lane, uint64_t pos);
 void pool_settle(struct pool *pool);
 void pool_release(struct pool *pool, uint64_t keep);

@@ -161,8 +161,8 @@ ask(CUstream stream, bool own, enum question question, void *answer)
 		*(unsigned long long *)answer = lane->id;
 		break;
 	case STREAM_FLAGS:
-		*(unsigned *)answer = lane->legacy || lane->blocking ? CU_STREAM_DEFAULT :
-								       CU_STREAM_NON_BLOCKING;
+		*(unsigned *)answer =
+			lane->legacy || lane->blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
 		break;
 	case STREAM_CONTEXT:
 		*(CUcontext *)answer = lane->context;

@@ -56,7 +56,8 @@ reserve(CUdeviceptr *ptr, size_t size, size_t alignment, unsigned long long flag
 {
 	if (alignment < FAKE_GRANULARITY)
 		alignment = FAKE_GRANULARITY;
-	if (ptr == NULL || size == 0 || !is_granular(size) || (alignment & (alignment - 1)) != 0 || flags != 0)
+	if (ptr == NULL || size == 0 || !is_granular(size) || (alignment & (alignment - 1)) != 0 ||
+	    flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	struct range *r = calloc(1, sizeof *r);
 	if (r == NULL)
@@ -77,7 +78,8 @@ reserve(CUdeviceptr *ptr, size_t size, size_t alignment, unsigned long long flag
 
 /* The wished address is a hint, and never taken. */
 EXPORT CUresult
-cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr where, unsigned long long flags)
+cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr where,
+		    unsigned long long flags)
 {
 	(void)where;
 	CALL(cuMemAddressReserve, reserve(ptr, size, alignment, flags));
@@ -126,7 +128,8 @@ check_prop(const CUmemAllocationProp *prop)
 }
 
 static CUresult
-create(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)
+create(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+       unsigned long long flags)
 {
 	struct device *d = check_prop(prop);
 
@@ -237,7 +240,8 @@ is_reserved(uint64_t address, uint64_t bytes)
 }
 
 static CUresult
-map(uint64_t address, uint64_t size, uint64_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
+map(uint64_t address, uint64_t size, uint64_t offset, CUmemGenericAllocationHandle handle,
+    unsigned long long flags)
 {
 	struct physical *p = physical_find(handle);
 
@@ -265,7 +269,8 @@ map(uint64_t address, uint64_t size, uint64_t offset, CUmemGenericAllocationHand
 }
 
 EXPORT CUresult
-cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
+cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+	 unsigned long long flags)
 {
 	CALL(cuMemMap, map(ptr, size, offset, handle, flags));
 }
@@ -277,7 +282,8 @@ unmap_one(struct mapping **link)
 
 	*link = m->next;
 	if (memory_outstanding(m->memory))
-		finding(FAKE_FOUND_FREE_WITH_WORK, "cuMemUnmap of 0x%llx", (unsigned long long)m->region.address);
+		finding(FAKE_FOUND_FREE_WITH_WORK, "cuMemUnmap of 0x%llx",
+			(unsigned long long)m->region.address);
 	m->memory->freed = m->memory->freed_done = true;
 	memory_forget(m->memory);
 	region_forget(&m->region);
@@ -342,7 +348,8 @@ set_access(uint64_t address, uint64_t size, const CUmemAccessDesc *desc, size_t 
 	if (desc == NULL || count == 0 || size == 0 || mapped_within(address, size) != size)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++)
-		if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || device_at(desc[i].location.id) == NULL)
+		if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+		    device_at(desc[i].location.id) == NULL)
 			return CUDA_ERROR_INVALID_VALUE;
 	for (struct mapping *m = mappings; m != NULL; m = m->next) {
 		if (!overlaps(m, address, size))

@@ -129,8 +129,9 @@ op_use(struct op *op, struct lane *lane, uint64_t address, uint64_t bytes, bool 
 		if (m != NULL)
 			part = part_within(m, address, bytes);
 		if (m != NULL && part > m->address + m->bytes - address)
-			finding(FAKE_FOUND_OUT_OF_BOUNDS, "%s of 0x%llx + %llu passes the end of 0x%llx + %llu",
-				op->what, (unsigned long long)address, (unsigned long long)bytes,
+			finding(FAKE_FOUND_OUT_OF_BOUNDS,
+				"%s of 0x%llx + %llu passes the end of 0x%llx + %llu", op->what,
+				(unsigned long long)address, (unsigned long long)bytes,
 				(unsigned long long)m->address, (unsigned long long)m->bytes);
 		add_use(op, (struct use){ m, address, part, write });
 		address += part;
@@ -172,8 +173,8 @@ static void
 check_use(const struct op *op, const struct memory *m)
 {
 	if (!is_after(op->lane, m->made))
-		finding(FAKE_FOUND_UNORDERED_USE, "%s of 0x%llx on stream %llu, allocated on stream %llu", op->what,
-			(unsigned long long)m->address, (unsigned long long)op->lane->id,
+		finding(FAKE_FOUND_UNORDERED_USE, "%s of 0x%llx on stream %llu, allocated on stream %llu",
+			op->what, (unsigned long long)m->address, (unsigned long long)op->lane->id,
 			(unsigned long long)m->made.lane->id);
 }
 
@@ -190,7 +191,8 @@ check_free(const struct op *op, const struct memory *m)
 			return;
 		missing = m->uses[i];
 	}
-	finding(FAKE_FOUND_UNORDERED_FREE, "0x%llx freed on stream %llu, not after operation %llu of stream %llu",
+	finding(FAKE_FOUND_UNORDERED_FREE,
+		"0x%llx freed on stream %llu, not after operation %llu of stream %llu",
 		(unsigned long long)m->address, (unsigned long long)op->lane->id,
 		(unsigned long long)missing.pos, (unsigned long long)missing.lane->id);
 }
