@@ -158,13 +158,13 @@ run_mapped(void (*body)(const char *map))
 		const struct soma_backend_option options[] = {
 			{ "guard.on_error", "callback" }, { "guard.mode", "full" },
 			{ "guard.vmm_sample", "1" },      { "guard.map", map },
-			{ "guard.race", "strict" },
+			{ "guard.race", "strict" },       NO_STACKS,
 		};
 		fake.restart();
 		fake.mode(FAKE_STEPPED, 1, 0);
 		seen_count = 0;
 		ck_assert_int_eq(truncate(map, 0), 0);
-		OK(try_open(names[i], options, 5));
+		OK(try_open(names[i], options, 6));
 		OK(ops->guard_listen(self, note, NULL));
 		a = stream_new();
 		body(map);
@@ -285,10 +285,10 @@ END_TEST
 static uint64_t
 open_and_take(void)
 {
-	const struct soma_backend_option option = { "guard.on_error", "report" };
+	const struct soma_backend_option options[] = { { "guard.on_error", "report" }, NO_STACKS };
 	uint64_t ptr = 0;
 
-	if (try_open("guard:async", &option, 1) != SOMA_STATUS_OK ||
+	if (try_open("guard:async", options, 2) != SOMA_STATUS_OK ||
 	    ops->stream_create(self, 0, &a) != SOMA_STATUS_OK ||
 	    ops->alloc(self, 100, 0, a, &ptr) != SOMA_STATUS_OK ||
 	    ops->block_name(self, ptr, 3, "forgotten") != SOMA_STATUS_OK)
