@@ -80,10 +80,9 @@ digest_counters(struct replay *r)
 
 	r->engine->stats(r->handle, &stats);
 	/* Counters that came later, where nothing is counted: the digests are older. */
-#define X(name)                                                               \
-	if (offsetof(struct soma_model_stats, name) <                         \
-		    offsetof(struct soma_model_stats, map_count) ||           \
-	    stats.map_count > 0)                                              \
+#define X(name)                                                                                       \
+	if (offsetof(struct soma_model_stats, name) < offsetof(struct soma_model_stats, map_count) || \
+	    stats.map_count > 0)                                                                      \
 		digest(r, stats.name);
 	SOMA_MODEL_COUNTER_MAP(X)
 #undef X

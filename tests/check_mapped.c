@@ -281,7 +281,8 @@ END_TEST
 
 START_TEST(ranges_that_are_refused_or_wrong_are_given_back)
 {
-	static const uint64_t wrong[] = { 1, LARGE + MIB, LARGE + PAGE, LARGE - PAGE, SOMA_MODEL_ADDRESS_MAX };
+	static const uint64_t wrong[] = { 1, LARGE + MIB, LARGE + PAGE, LARGE - PAGE,
+					  SOMA_MODEL_ADDRESS_MAX };
 	struct soma_model *m = NULL;
 
 	for (unsigned at = 1; at <= 2; at++) {
@@ -381,6 +382,5 @@ UNIT_MAIN("mapped", pages_are_mapped_when_a_block_first_needs_them,
 	  a_refused_map_is_made_up_for_by_free_pages,
 	  a_map_refused_twice_changes_nothing_but_that_pages_are_unmapped,
 	  ranges_that_are_refused_or_wrong_are_given_back,
-	  destroying_unmaps_everything_and_gives_the_ranges_back,
-	  the_end_that_is_large_enough_needs_no_page,
+	  destroying_unmaps_everything_and_gives_the_ranges_back, the_end_that_is_large_enough_needs_no_page,
 	  a_source_from_before_there_were_pages_serves_segments_alone)

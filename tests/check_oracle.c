@@ -170,10 +170,12 @@ START_TEST(the_model_and_the_oracle_refuse_the_same_limits)
 
 	for (uint64_t seed = first_seed; seed < first_seed + count; seed++) {
 		struct sequence s = { 0 };
-		struct soma_segment_source source = {
-			.size = sizeof source, .acquire = no_address, .release = nothing_to_release,
-			.reserve = any_range, .map = no_pages, .unmap = nothing_to_release
-		};
+		struct soma_segment_source source = { .size = sizeof source,
+						      .acquire = no_address,
+						      .release = nothing_to_release,
+						      .reserve = any_range,
+						      .map = no_pages,
+						      .unmap = nothing_to_release };
 		enum soma_status status[2];
 		struct generator g;
 
@@ -203,8 +205,8 @@ END_TEST
 static const char *const fault_names[ORACLE_FAULTS] = {
 	[ORACLE_FAULT_OLDEST_FIRST] = "oldest first",     [ORACLE_FAULT_NO_BARRIER] = "no barrier",
 	[ORACLE_FAULT_NOT_TRANSITIVE] = "not transitive", [ORACLE_FAULT_TRIM_OVERSHOOT] = "trim overshoot",
-	[ORACLE_FAULT_STEAL_BEHIND] = "steal behind",
-	[ORACLE_FAULT_QUEUE_EARLY] = "queue early",       [ORACLE_FAULT_WAIT_SHORT] = "wait short",
+	[ORACLE_FAULT_STEAL_BEHIND] = "steal behind",     [ORACLE_FAULT_QUEUE_EARLY] = "queue early",
+	[ORACLE_FAULT_WAIT_SHORT] = "wait short",
 };
 
 /* A wrong rule must be noticed, whichever it is, and the sequence that shows it must be
@@ -229,7 +231,8 @@ START_TEST(a_planted_difference_is_found_and_shrunk)
 		      fault_names[_i]);
 	ck_assert_uint_eq(at + 1, sequence.count);
 	/* A steal takes a maximum that is used up first. */
-	ck_assert_msg(sequence.count <= (_i == ORACLE_FAULT_STEAL_BEHIND ? 36 : 24), "%s: %zu operations are left", fault_names[_i], sequence.count);
+	ck_assert_msg(sequence.count <= (_i == ORACLE_FAULT_STEAL_BEHIND ? 36 : 24),
+		      "%s: %zu operations are left", fault_names[_i], sequence.count);
 	sequence_free(&sequence);
 }
 END_TEST

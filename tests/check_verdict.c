@@ -72,17 +72,22 @@ END_TEST
 
 START_TEST(a_segment_larger_than_the_capacity_is_named)
 {
-	check_oom("1,,alloc,0,1,0x1000,1000,,,\n", "cuda", 16 * MIB, REPLAY_COMPLETE_FREE,
-		  (struct replay_oom){
-			  .event = 0, .requested = 1000, .reason = REPLAY_OOM_SEGMENT, .short_by = 16 * MIB });
+	check_oom(
+		"1,,alloc,0,1,0x1000,1000,,,\n", "cuda", 16 * MIB, REPLAY_COMPLETE_FREE,
+		(struct replay_oom){
+			.event = 0, .requested = 1000, .reason = REPLAY_OOM_SEGMENT, .short_by = 16 * MIB });
 	check_oom("1,,alloc,0,1,0x1000,1000,,,\n2,,alloc,0,1,0x1000000,1048577,,,\n", "pytorch", 16 * MIB,
 		  REPLAY_COMPLETE_FREE,
-		  (struct replay_oom){
-			  .event = 1, .requested = 1048577, .reason = REPLAY_OOM_SEGMENT, .short_by = 6 * MIB });
+		  (struct replay_oom){ .event = 1,
+				       .requested = 1048577,
+				       .reason = REPLAY_OOM_SEGMENT,
+				       .short_by = 6 * MIB });
 	check_oom("1,,alloc,0,1,0x1000,1000,,,\n2,,alloc,0,1,0x1000000,16777216,,,\n", "pytorch", 16 * MIB,
 		  REPLAY_COMPLETE_FREE,
-		  (struct replay_oom){
-			  .event = 1, .requested = 16 * MIB, .reason = REPLAY_OOM_TOO_BIG, .short_by = 2 * MIB });
+		  (struct replay_oom){ .event = 1,
+				       .requested = 16 * MIB,
+				       .reason = REPLAY_OOM_TOO_BIG,
+				       .short_by = 2 * MIB });
 }
 END_TEST
 
@@ -162,7 +167,8 @@ random_lines(char *lines, size_t room, uint64_t *random, bool frees)
 
 	for (int i = 0; i < 60; i++) {
 		uint64_t kind = frees ? below(random, 8) : 0, block = below(random, 12);
-		uint64_t size = below(random, 3) > 0 ? 1 + below(random, 400) * 512 : 1 + below(random, 8 * MIB);
+		uint64_t size =
+			below(random, 3) > 0 ? 1 + below(random, 400) * 512 : 1 + below(random, 8 * MIB);
 		const char *op = kind < 4 ? "alloc" : kind < 7 ? "free" : "sync";
 
 		used += (size_t)snprintf(lines + used, room - used,

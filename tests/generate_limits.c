@@ -45,10 +45,9 @@ mapped_rows(struct generator *g, struct soma_policy *p)
 
 	for (unsigned i = 0; i < p->pool_count; i++) {
 		p->pools[i].segment_step = page;
-		p->pools[i].segment_size =
-			page * generate_log_uniform(g, generate_one_in(g, 3) ? 200
-						       : most < 1000000      ? most
-									     : 1000000);
+		p->pools[i].segment_size = page * generate_log_uniform(g, generate_one_in(g, 3) ? 200
+									  : most < 1000000      ? most
+												: 1000000);
 	}
 }
 

@@ -155,8 +155,9 @@ place_at_hole(const struct oracle *o, uint64_t rounded, unsigned pool, bool by_f
 	}
 	if (best.end == 0)
 		return place;
-	place = (struct site){ .start = reach_begin(&best), .hole = best.begin, .front = best.front,
-				.exists = true };
+	place = (struct site){
+		.start = reach_begin(&best), .hole = best.begin, .front = best.front, .exists = true
+	};
 	end = place.start + rounded;
 	if (end > best.end)
 		place.back = best.back;
@@ -174,8 +175,8 @@ place_at_end(const struct oracle *o, uint64_t rounded, unsigned pool, size_t s)
 	struct site place = { .start = end, .hole = end, .front = last_block(o, range) };
 	uint64_t have = 0;
 
-	if (place.front != NULL && (place.front->place != SHELF ||
-				    (place.front->state == PENDING && place.front->stream != s)))
+	if (place.front != NULL &&
+	    (place.front->place != SHELF || (place.front->state == PENDING && place.front->stream != s)))
 		place.front = NULL;
 	if (place.front != NULL) {
 		place.start = place.front->address;
@@ -202,8 +203,8 @@ static struct site
 choose(const struct oracle *o, uint64_t rounded, unsigned pool, size_t s)
 {
 	const struct site places[] = { place_at_hole(o, rounded, pool, false),
-					place_at_hole(o, rounded, pool, true),
-					place_at_end(o, rounded, pool, s) };
+				       place_at_hole(o, rounded, pool, true),
+				       place_at_end(o, rounded, pool, s) };
 	struct site best = { 0 };
 
 	for (unsigned i = 0; i < 3; i++) {
@@ -229,10 +230,11 @@ victim_in(const struct oracle *o, unsigned pool, uint64_t pages, bool any)
 		struct block *b = o->blocks[i];
 		bool less, same;
 
-		if (!oracle__on_shared_shelf(o, b, pool) || (any ? whole_pages_of(o, b) == 0 : b->class < class))
+		if (!oracle__on_shared_shelf(o, b, pool) ||
+		    (any ? whole_pages_of(o, b) == 0 : b->class < class))
 			continue;
-		less = best != NULL && (b->class != best->class ? b->class < best->class
-								: b->region < best->region);
+		less = best != NULL &&
+		       (b->class != best->class ? b->class < best->class : b->region < best->region);
 		same = best != NULL && b->class == best->class && b->region == best->region;
 		if (best == NULL || (same ? b->stamp > best->stamp : less != any))
 			best = b;

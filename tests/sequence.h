@@ -116,7 +116,7 @@ struct run {
 	struct source source[2];
 	enum soma_status status; /* of the last operation */
 	unsigned labels;
-	bool maps; /* the source has pages */
+	bool maps;                       /* the source has pages */
 	struct soma_model_alloc *allocs; /* by label; ptr 0: unknown */
 	uint64_t *streams;               /* by label; 0, except for label 0: unknown */
 	struct known_event *events;      /* by label */

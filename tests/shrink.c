@@ -142,8 +142,9 @@ static bool
 replace(struct sequence *sequence, const struct pair *pair, size_t i, struct op op)
 {
 	struct sequence changed;
+	const struct op *now = &sequence->ops[i];
 
-	if (memcmp(&op, &sequence->ops[i], sizeof op) == 0)
+	if (op.size == now->size && op.stream == now->stream && op.back == now->back)
 		return false;
 	sequence_copy(&changed, sequence);
 	changed.ops[i] = op;

@@ -72,7 +72,8 @@ const struct option_row replay_options[] = {
 	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", policy_names,
 	  "Where blocks go, and when a freed one is used again. strict: only once its stream has executed "
 	  "the "
-	  "free; cuda: as stream-ordered pools do; pytorch: as the caching allocator does; soma: as cuda, on pages "
+	  "free; cuda: as stream-ordered pools do; pytorch: as the caching allocator does; soma: as cuda, on "
+	  "pages "
 	  "that are mapped where blocks are and moved when memory runs short. The default, auto, "
 	  "is pytorch for a trace that records that allocator's segments, else cuda." },
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,

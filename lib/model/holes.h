@@ -51,7 +51,8 @@ static inline void
 soma__hole_unmark(struct soma_model *model, uint32_t block, enum soma__beside beside)
 {
 	if (soma__is_complete(model, block))
-		soma__node_at(&model->index, soma__block_at(model, block)->node)->position &= ~(uint64_t)beside;
+		soma__node_at(&model->index, soma__block_at(model, block)->node)->position &=
+			~(uint64_t)beside;
 }
 
 /* A block of no account becomes a hole, and the opposite. */

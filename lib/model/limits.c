@@ -21,7 +21,8 @@ check_mapped_row(const struct soma_policy *policy, unsigned pool)
 	if (page < policy->alignment || page > SOMA_MODEL_ADDRESS_MAX || (page & (page - 1)) != 0 ||
 	    page != policy->pools[0].segment_step)
 		return soma__fail(INVALID_VALUE,
-				  "policy: pages of %" PRIu64 " bytes (segment_step) are no power of two from "
+				  "policy: pages of %" PRIu64
+				  " bytes (segment_step) are no power of two from "
 				  "the alignment %" PRIu64 " on, or not those of every size pool",
 				  page, policy->alignment);
 	if (row->segment_size == 0 || row->segment_size % page != 0 ||
@@ -120,7 +121,8 @@ check_mapped(const struct soma__limits *limits)
 		end += policy->pools[pool].segment_size;
 	if (base % policy->pools[0].segment_step != 0 || end > SOMA_MODEL_ADDRESS_MAX)
 		return soma__fail(INVALID_VALUE,
-				  "limits: from the base 0x%" PRIx64 ", the address ranges are misaligned or end "
+				  "limits: from the base 0x%" PRIx64
+				  ", the address ranges are misaligned or end "
 				  "above 0x%" PRIx64,
 				  base, SOMA_MODEL_ADDRESS_MAX);
 	return SOMA_STATUS_OK;

@@ -10,6 +10,7 @@
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
 #include "lib/model/reserve.h"
+#include "lib/model/site.h"
 #include "lib/model/unmap.h"
 
 /* ---- blocks beside holes ---- */
@@ -40,8 +41,8 @@ soma__mapped_unshelve(struct soma_model *model, uint32_t name)
 
 	if (soma__is_complete(model, name)) {
 		beside = (unsigned)soma__node_at(&model->index, block->node)->position;
-		model->mapped.idle_pages -= soma__whole_pages(model, soma__block_address(block),
-							      soma__block_end(model, block));
+		model->mapped.idle_pages -=
+			soma__whole_pages(model, soma__block_address(block), soma__block_end(model, block));
 	}
 	soma__block_unshelve(model, name);
 	refresh_beside(model, name, beside);
@@ -75,8 +76,7 @@ reserve_range(struct soma_model *model, unsigned pool, uint64_t *address)
 	if (status != SOMA_STATUS_OK && soma__error_serial() != serial)
 		return status; /* it has said why itself */
 	if (status != SOMA_STATUS_OK)
-		return soma__error(status,
-				   "the segment source refused an address range of %" PRIu64 " bytes",
+		return soma__error(status, "the segment source refused an address range of %" PRIu64 " bytes",
 				   (struct soma__error_args){ .arg = { size } });
 	for (unsigned other = pool + 1; other < model->policy.pool_count; other++) {
 		uint64_t begin = soma__segment_at(model, model->mapped.range[other])->address;
@@ -102,11 +102,9 @@ add_range(struct soma_model *model, unsigned pool, uint64_t address)
 	uint32_t name = soma__slab_take(&model->segment_slab, sizeof(struct soma__segment));
 	struct soma__segment *range = soma__segment_at(model, name);
 
-	*range = (struct soma__segment){ .home = pool,
-					 .tree = soma__tree_take(trees),
-					 .pool = pool,
-					 .address = address,
-					 .end = address };
+	*range = (struct soma__segment){
+		.home = pool, .tree = soma__tree_take(trees), .pool = pool, .address = address, .end = address
+	};
 	*soma__tree_at(trees, range->tree) = (struct soma__tree_node){ .record = name, .minor = address };
 	soma__tree_insert(trees, &model->segments, range->tree);
 	model->mapped.range[pool] = name;
@@ -178,145 +176,21 @@ soma__mapped_destroy(struct soma_model *model)
 	}
 }
 
-/* ---- choosing a place ---- */
-
-/* Where a request of no free block could go: from the front of `front`, or where `map`
- * begins without one, over pages to be mapped. */
-struct place {
-	uint32_t hole;        /* 0: at the range's end */
-	uint32_t front, back; /* free blocks that become part of it; 0: none */
-	uint64_t map;         /* the first granule to be mapped ... */
-	uint64_t pages;       /* ... and how many pages */
-	uint64_t own;         /* whole pages of front and back: they cannot be stolen for it */
-};
-
-static uint64_t
-pages_up(const struct soma_model *model, uint64_t granules)
-{
-	return (granules + ((uint64_t)1 << model->mapped.page_shift) - 1) >> model->mapped.page_shift;
-}
-
-static uint64_t
-own_pages(const struct soma_model *model, uint32_t name)
-{
-	const struct soma__block *block = soma__block_at(model, name);
-
-	if (!soma__is_complete(model, name))
-		return 0;
-	return soma__whole_pages(model, soma__block_address(block), soma__block_end(model, block));
-}
-
-static struct place
-place_at_hole(const struct soma_model *model, uint32_t hole, uint64_t granules)
-{
-	struct soma__reach reach = soma__hole_reach(model, hole);
-	struct place place = { .hole = hole, .front = reach.front, .map = reach.hole };
-	uint64_t end = reach.start + granules;
-
-	if (end > reach.hole)
-		place.pages = pages_up(model, (end < reach.hole_end ? end : reach.hole_end) - reach.hole);
-	if (end > reach.hole_end)
-		place.back = reach.back;
-	place.own = own_pages(model, place.front) + own_pages(model, place.back);
-	return place;
-}
-
-/* The range's last block, if the stream may use it. */
-static uint32_t
-usable_last(const struct soma_model *model, const struct soma__stream *stream, unsigned pool)
-{
-	uint32_t last = soma__segment_at(model, model->mapped.range[pool])->last;
-	const struct soma__block *block = soma__block_at(model, last);
-	uint32_t own = soma__own_shelf(model, soma__stream_slot(stream), pool);
-
-	if (last == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE)
-		return 0;
-	if (soma__is_complete(model, last) ||
-	    soma__node_at(&model->index, block->node)->tag == soma__tag(SOMA__NODE_PENDING, own))
-		return last;
-	return 0;
-}
-
-static struct place
-place_at_end(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
-	     uint64_t granules)
-{
-	struct place place = { .front = usable_last(model, stream, pool),
-			       .map = soma__segment_at(model, model->mapped.range[pool])->end };
-	uint64_t have = place.front != 0
-				? soma__block_granules(model, soma__block_at(model, place.front))
-				: 0;
-
-	if (granules > have)
-		place.pages = pages_up(model, granules - have);
-	place.own = own_pages(model, place.front);
-	return place;
-}
-
-/* How many of so many pages would have to be stolen. */
-static uint64_t
-missing_pages(const struct soma_model *model, uint64_t pages)
-{
-	uint64_t reserved = model->stats.reserved >> model->granule_shift;
-	uint64_t room = model->max > reserved ? (model->max - reserved) >> model->mapped.page_shift : 0;
-
-	return pages > room ? pages - room : 0;
-}
-
-static bool
-can_steal(const struct soma_model *model, const struct place *place, uint64_t pages)
-{
-	return pages <= model->mapped.idle_pages - place->own;
-}
-
-static void
-consider(const struct soma_model *model, const struct place *place, struct place *best, bool *found)
-{
-	if (*found && place->pages >= best->pages)
-		return;
-	if (!can_steal(model, place, missing_pages(model, place->pages)))
-		return;
-	*best = *place;
-	*found = true;
-}
-
-/* The fewest pages to be mapped; holes before the end.  False: it can go nowhere. */
-static bool
-choose(const struct soma_model *model, const struct soma__stream *stream, unsigned pool, uint64_t granules,
-       struct place *best)
-{
-	const uint32_t holes[] = { soma__hole_smallest(model, pool, granules),
-				   soma__hole_behind_most(model, pool, granules) };
-	struct place place;
-	bool found = false;
-
-	for (unsigned i = 0; i < 2; i++) {
-		if (holes[i] == 0)
-			continue;
-		place = place_at_hole(model, holes[i], granules);
-		consider(model, &place, best, &found);
-	}
-	place = place_at_end(model, stream, pool, granules);
-	if (place.pages <= (model->mapped.limit[pool] - place.map) >> model->mapped.page_shift)
-		consider(model, &place, best, &found);
-	return found;
-}
-
 /* ---- mapping ---- */
 
 static enum soma_status
-map(struct soma_model *model, const struct place *place)
+map(struct soma_model *model, const struct soma__site *site)
 {
-	uint64_t address = soma__bytes(model, place->map), serial = soma__error_serial();
-	uint64_t bytes = place->pages * soma__page_bytes(model);
+	uint64_t address = soma__bytes(model, site->map), serial = soma__error_serial();
+	uint64_t bytes = site->pages * soma__page_bytes(model);
 	enum soma_status status = SOMA_STATUS_OK;
 
 	if (model->has_source)
 		status = model->source.map(model->source.context, address, bytes);
 	if (status == SOMA_STATUS_OK) {
 		model->stats.map_count++;
-		model->stats.pages_mapped += place->pages;
-		soma__reserve_add(model, place->pages << model->mapped.page_shift);
+		model->stats.pages_mapped += site->pages;
+		soma__reserve_add(model, site->pages << model->mapped.page_shift);
 	} else if (soma__error_serial() == serial) {
 		soma__error(status, "the segment source refused to map %" PRIu64 " bytes at 0x%" PRIx64,
 			    (struct soma__error_args){ .arg = { bytes, address } });
@@ -324,63 +198,63 @@ map(struct soma_model *model, const struct place *place)
 	return status;
 }
 
-/* The free blocks of the place leave their shelves, so that nothing is stolen from them. */
+/* The free blocks of the site leave their shelves, so that nothing is stolen from them. */
 static void
-claim(struct soma_model *model, const struct place *place)
+claim(struct soma_model *model, const struct soma__site *site)
 {
-	if (place->front != 0)
-		soma__mapped_unshelve(model, place->front);
-	if (place->back != 0)
-		soma__mapped_unshelve(model, place->back);
+	if (site->front != 0)
+		soma__mapped_unshelve(model, site->front);
+	if (site->back != 0)
+		soma__mapped_unshelve(model, site->back);
 }
 
 /* What was stolen from: only complete blocks; a pending one is never claimed for that. */
 static void
-unclaim(struct soma_model *model, const struct place *place)
+unclaim(struct soma_model *model, const struct soma__site *site)
 {
-	if (place->front != 0)
-		soma__mapped_complete(model, place->front);
-	if (place->back != 0)
-		soma__mapped_complete(model, place->back);
+	if (site->front != 0)
+		soma__mapped_complete(model, site->front);
+	if (site->back != 0)
+		soma__mapped_complete(model, site->back);
 }
 
 /* The mapped part of the hole falls to the block before it, or becomes a block. */
 static uint32_t
-fill_hole(struct soma_model *model, const struct place *place)
+fill_hole(struct soma_model *model, const struct soma__site *site)
 {
-	struct soma__block *hole = soma__block_at(model, place->hole);
-	uint32_t segment = soma__block_segment(hole), name = place->front;
-	uint64_t end = place->map + (place->pages << model->mapped.page_shift);
+	struct soma__block *hole = soma__block_at(model, site->hole);
+	uint32_t segment = soma__block_segment(hole), name = site->front;
+	uint64_t end = site->map + (site->pages << model->mapped.page_shift);
 
 	if (soma__block_end(model, hole) > end) {
 		hole->head = soma__block_head(end, segment, SOMA__BLOCK_HOLE);
 		if (name == 0)
-			name = soma__block_insert(model, segment, hole->previous, place->map);
-		soma__hole_refresh(model, place->hole);
+			name = soma__block_insert(model, segment, hole->previous, site->map);
+		soma__hole_refresh(model, site->hole);
 		return name;
 	}
-	soma__hole_remove(model, place->hole);
+	soma__hole_remove(model, site->hole);
 	soma__hole_unmark(model, hole->next, SOMA__BESIDE_HOLE_BEFORE);
-	if (place->back != 0)
-		soma__block_erase(model, place->back);
+	if (site->back != 0)
+		soma__block_erase(model, site->back);
 	if (name == 0)
-		return place->hole;
-	soma__block_erase(model, place->hole);
+		return site->hole;
+	soma__block_erase(model, site->hole);
 	return name;
 }
 
 static uint32_t
-extend_end(struct soma_model *model, unsigned pool, const struct place *place)
+extend_end(struct soma_model *model, unsigned pool, const struct soma__site *site)
 {
 	struct soma__segment *range = soma__segment_at(model, model->mapped.range[pool]);
-	uint32_t name = place->front;
+	uint32_t name = site->front;
 
 	if (range->end == range->address)
 		model->stats.segment_count++;
 	if (name == 0)
 		name = soma__block_insert(model, model->mapped.range[pool], range->last, range->end);
 	range = soma__segment_at(model, model->mapped.range[pool]);
-	range->end += place->pages << model->mapped.page_shift;
+	range->end += site->pages << model->mapped.page_shift;
 	if (pool + 1 == model->policy.pool_count)
 		soma__reserve_set_top(model, range->end);
 	return name;
@@ -395,16 +269,16 @@ cut(struct soma_model *model, unsigned pool, uint32_t name, uint64_t granules)
 
 	if (left == 0 || soma__bytes(model, left) < model->policy.pools[pool].split_min)
 		return;
-	soma__mapped_complete(model, soma__block_insert(model, soma__block_segment(block), name,
-							begin + granules));
+	soma__mapped_complete(model,
+			      soma__block_insert(model, soma__block_segment(block), name, begin + granules));
 }
 
-/* Pages are there: the place becomes the block. */
+/* Pages are there: the site becomes the block. */
 static uint32_t
-occupy(struct soma_model *model, unsigned pool, const struct place *place, uint64_t granules,
+occupy(struct soma_model *model, unsigned pool, const struct soma__site *site, uint64_t granules,
        uint64_t pending)
 {
-	uint32_t name = place->hole != 0 ? fill_hole(model, place) : extend_end(model, pool, place);
+	uint32_t name = site->hole != 0 ? fill_hole(model, site) : extend_end(model, pool, site);
 
 	cut(model, pool, name, granules);
 	model->stats.active +=
@@ -414,71 +288,71 @@ occupy(struct soma_model *model, unsigned pool, const struct place *place, uint6
 
 /* Needs nothing mapped: the front is large enough. */
 static uint32_t
-take_front(struct soma_model *model, unsigned pool, const struct place *place, uint64_t granules)
+take_front(struct soma_model *model, unsigned pool, const struct soma__site *site, uint64_t granules)
 {
-	uint32_t node = soma__block_at(model, place->front)->node;
+	uint32_t node = soma__block_at(model, site->front)->node;
 
-	return soma__is_complete(model, place->front) ? soma__mapped_take(model, pool, node, granules)
-						      : soma__block_take(model, node, granules);
+	return soma__is_complete(model, site->front) ? soma__mapped_take(model, pool, node, granules)
+						     : soma__block_take(model, node, granules);
 }
 
 static bool
-reserve_growth(struct soma_model *model, unsigned pool, const struct place *place)
+reserve_growth(struct soma_model *model, unsigned pool, const struct soma__site *site)
 {
 	const struct soma__segment *range = soma__segment_at(model, model->mapped.range[pool]);
-	uint64_t end = range->end + (place->pages << model->mapped.page_shift);
+	uint64_t end = range->end + (site->pages << model->mapped.page_shift);
 
 	/* As many again, in case the source refuses. */
-	return soma__mapped_reserve_release(model, place->pages) &&
+	return soma__mapped_reserve_release(model, site->pages) &&
 	       soma__shelf_make(model, pool, end - range->address);
 }
 
-/* The granules of a pending block that the place begins with, which leaves its shelf. */
+/* The granules of a pending block that the site begins with, which leaves its shelf. */
 static uint64_t
-take_pending(struct soma_model *model, const struct place *place)
+take_pending(struct soma_model *model, const struct soma__site *site)
 {
-	struct soma__block *block = soma__block_at(model, place->front);
+	struct soma__block *block = soma__block_at(model, site->front);
 	const struct soma__node *node = soma__node_at(&model->index, block->node);
 	uint64_t granules = soma__block_granules(model, block);
 
 	soma__shelf_at(model, soma__node_shelf(node))->promised -= granules;
-	soma__block_unshelve(model, place->front);
+	soma__block_unshelve(model, site->front);
 	return granules;
 }
 
 bool
 soma__mapped_reserve_growth(struct soma_model *model, unsigned pool, uint64_t granules)
 {
-	struct place place = { .pages = pages_up(model, granules) };
+	struct soma__site site = { .pages = soma__pages_up(model, granules) };
 
-	return reserve_growth(model, pool, &place);
+	return reserve_growth(model, pool, &site);
 }
 
-/* Maps the place's pages, after stealing those that are missing or, once the source
+/* Maps the site's pages, after stealing those that are missing or, once the source
  * refused, all of them. */
 static enum soma_status
-map_place(struct soma_model *model, unsigned pool, struct place *place, bool pending)
+map_place(struct soma_model *model, unsigned pool, struct soma__site *site, bool pending)
 {
-	uint64_t stolen = missing_pages(model, place->pages);
-	struct place claimed = *place;
+	uint64_t stolen = soma__pages_missing(model, site->pages);
+	struct soma__site claimed = *site;
 	enum soma_status status = SOMA_STATUS_OK;
 
 	if (pending)
 		claimed.front = 0;
 	if (stolen == 0) {
-		status = map(model, place);
-		if (status != SOMA_STATUS_OK && !can_steal(model, place, place->pages))
+		status = map(model, site);
+		if (status != SOMA_STATUS_OK && !soma__site_can_steal(model, site, site->pages))
 			return status;
-		stolen = status != SOMA_STATUS_OK ? place->pages : 0;
+		stolen = status != SOMA_STATUS_OK ? site->pages : 0;
 	}
 	claim(model, &claimed);
 	if (stolen == 0)
 		return SOMA_STATUS_OK;
 	soma__unmap_pages(model, stolen, true);
 	/* All that lay behind the hole may have been unmapped: then it is none any more. */
-	if (soma__segment_at(model, model->mapped.range[pool])->end == place->map)
-		place->hole = 0;
-	status = map(model, place);
+	if (soma__segment_at(model, model->mapped.range[pool])->end == site->map)
+		site->hole = 0;
+	status = map(model, site);
 	if (status != SOMA_STATUS_OK)
 		unclaim(model, &claimed);
 	return status;
@@ -488,22 +362,22 @@ enum soma__growth
 soma__mapped_grow(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
 		  uint32_t *block)
 {
-	struct place place;
+	struct soma__site site;
 	bool pending;
 
-	if (!choose(model, stream, pool, granules, &place))
+	if (!soma__site_choose(model, stream, pool, granules, &site))
 		return SOMA__GROWTH_REFUSED;
-	if (place.pages == 0) {
-		*block = take_front(model, pool, &place, granules);
+	if (site.pages == 0) {
+		*block = take_front(model, pool, &site, granules);
 		return SOMA__GROWTH_DONE;
 	}
-	if (!reserve_growth(model, pool, &place))
+	if (!reserve_growth(model, pool, &site))
 		return SOMA__GROWTH_NO_RECORDS;
-	pending = place.front != 0 && !soma__is_complete(model, place.front);
-	model->refusal = map_place(model, pool, &place, pending);
+	pending = site.front != 0 && !soma__is_complete(model, site.front);
+	model->refusal = map_place(model, pool, &site, pending);
 	if (model->refusal != SOMA_STATUS_OK)
 		return SOMA__GROWTH_REFUSED;
-	*block = occupy(model, pool, &place, granules, pending ? take_pending(model, &place) : 0);
+	*block = occupy(model, pool, &site, granules, pending ? take_pending(model, &site) : 0);
 	model->stats.segments_acquired++;
 	return SOMA__GROWTH_DONE;
 }

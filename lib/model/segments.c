@@ -293,9 +293,8 @@ soma__segments_reserve_release(struct soma_model *model)
 
 	if (model->is_mapped)
 		return soma__mapped_reserve_release(model, UINT64_MAX);
-	blocks = soma__is_range(model)
-				  ? model->stats.free_block_count + model->stats.pending_free_count
-				  : model->stats.segment_count;
+	blocks = soma__is_range(model) ? model->stats.free_block_count + model->stats.pending_free_count
+				       : model->stats.segment_count;
 
 	model->headroom = 0;
 	return soma__slab_reserve(&model->index.trees, model->arena,

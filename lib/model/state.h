@@ -84,9 +84,9 @@ struct soma__queued {
 
 /* SOMA_SEGMENTS_MAPPED (mapped.h): what the size pools' ranges have, and their holes. */
 struct soma__mapped {
-	unsigned page_shift; /* log2 of the granules of a page */
-	uint32_t range[SOMA_POLICY_POOLS_MAX]; /* segments */
-	uint64_t limit[SOMA_POLICY_POOLS_MAX]; /* where a range's addresses end, granules */
+	unsigned page_shift;                      /* log2 of the granules of a page */
+	uint32_t range[SOMA_POLICY_POOLS_MAX];    /* segments */
+	uint64_t limit[SOMA_POLICY_POOLS_MAX];    /* where a range's addresses end, granules */
 	uint32_t by_pages[SOMA_POLICY_POOLS_MAX]; /* trees of holes: holes.h */
 	uint32_t by_front[SOMA_POLICY_POOLS_MAX];
 	uint64_t idle_pages; /* whole pages within complete free blocks */
@@ -98,8 +98,8 @@ struct soma_model {
 	unsigned pool_shift; /* log2 of shelves per stream */
 	struct soma_segment_source source;
 	bool has_source;
-	bool is_mapped;    /* SOMA_SEGMENTS_MAPPED */
-	bool shelves_apart; /* per_stream or mapped: allocations are served another way */
+	bool is_mapped;                /* SOMA_SEGMENTS_MAPPED */
+	bool shelves_apart;            /* per_stream or mapped: allocations are served another way */
 	struct soma_model_stats stats; /* `used`, `capacity`: see unsettled */
 
 	struct soma__arena *arena;

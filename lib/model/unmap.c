@@ -14,8 +14,7 @@
 static uint64_t
 pages_of(const struct soma_model *model, uint32_t node)
 {
-	const struct soma__block *block =
-		soma__block_at(model, soma__node_at(&model->index, node)->block);
+	const struct soma__block *block = soma__block_at(model, soma__node_at(&model->index, node)->block);
 
 	return soma__whole_pages(model, soma__block_address(block), soma__block_end(model, block));
 }

@@ -327,9 +327,8 @@ sum_up(struct run *run)
 	result->peak_reserved = stats.reserved_high;
 	result->counts.events = run->ordinal;
 	result->counts.streams = run->streams.seen;
-	result->counts.segments = run->plan->policy->segments == SOMA_SEGMENTS_STEP
-					  ? stats.segments_acquired
-					  : stats.segment_count;
+	result->counts.segments = run->plan->policy->segments == SOMA_SEGMENTS_STEP ? stats.segments_acquired
+										    : stats.segment_count;
 	result->counts.maps = stats.map_count;
 	result->counts.unmaps = stats.unmap_count;
 	result->counts.steals = stats.steal_count;
