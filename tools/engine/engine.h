@@ -76,7 +76,7 @@ struct replay_parity {
 
 /* X(name, text in JSON and for people) */
 #define REPLAY_OOM_MAP(X)                                                                         \
-	X(TOO_BIG, "truly too big") /* not even without any waste */                              \
+	X(TOO_BIG, "truly too big")                /* not even without any waste */               \
 	X(SEGMENT, "the smallest segment for it is larger than the capacity")                     \
 	X(FRAGMENTATION, "fragmentation")          /* the bytes are free, but not in one piece */ \
 	X(STRANDED, "stranded on other streams")   /* the bytes are free, for others */           \
