@@ -33,7 +33,7 @@ START_TEST(a_mid_run_recording_starts_other_policies_with_its_live_blocks)
 		ck_assert_uint_eq(replayed.result.peak_live_requested, 24207167496);
 		ck_assert_uint_eq(replayed.result.counts.unknown_frees, 0);
 		ck_assert_uint_eq(replayed.result.counts.start_blocks, 664);
-		replay_end(&replayed);
+		replayed_end(&replayed);
 	}
 }
 END_TEST
@@ -51,7 +51,7 @@ START_TEST(a_snapshot_without_events_is_its_own_state)
 	ck_assert_uint_eq(replayed.result.counts.start_segments, 127);
 	ck_assert_uint_eq(replayed.result.counts.start_blocks, 534 + 9);
 	ck_assert_uint_eq(replayed.result.counts.live_blocks, 534);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 

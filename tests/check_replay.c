@@ -15,7 +15,7 @@ peak_reserved(const char *lines, const char *policy, enum replay_complete comple
 	options.complete = complete;
 	replay_lines(&replayed, lines, options);
 	peak = replayed.result.peak_reserved;
-	replay_end(&replayed);
+	replayed_end(&replayed);
 	return peak;
 }
 
@@ -40,7 +40,7 @@ START_TEST(the_four_numbers_are_those_at_the_peak)
 	ck_assert_uint_eq(moment->free_but_held, 32 * MIB - 4096);
 	ck_assert_uint_eq(moment->largest_free, 32 * MIB - 4096);
 	ck_assert_uint_eq(moment->stranded_by_stream, 0);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -65,7 +65,7 @@ START_TEST(counts_are_those_of_the_trace)
 	ck_assert_uint_eq(counts->failed, 0);
 	ck_assert_uint_eq(counts->live_blocks, 1);
 	ck_assert_uint_eq(counts->live_bytes, 3000);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -88,7 +88,7 @@ START_TEST(holders_are_those_at_the_peak_and_not_at_the_end)
 	ck_assert_str_eq(trace_name_text(replayed.reader, result->holders[1].name), "small");
 	ck_assert_uint_eq(result->holders[1].bytes, 300);
 	ck_assert_uint_eq(result->holders[1].blocks, 2);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -102,7 +102,7 @@ START_TEST(an_empty_trace_has_no_peak_and_no_parity)
 	ck_assert(replayed.result.peak_event == REPLAY_AT_START);
 	ck_assert(!replayed.result.parity.applies);
 	ck_assert_uint_eq(replayed.result.holder_count, 0);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -154,11 +154,11 @@ START_TEST(a_synchronisation_applies_the_release_threshold)
 
 	replay_lines(&replayed, lines, options);
 	ck_assert_uint_eq(replayed.result.at_peak.reserved, 4096 + 8192 - 3584);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 	options.release_threshold = 0;
 	replay_lines(&replayed, lines, options);
 	ck_assert_uint_eq(replayed.result.at_peak.reserved, 512 + 8192);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -198,7 +198,7 @@ START_TEST(a_deferred_free_leaves_live_bytes_at_once)
 	replay_lines(&replayed, DEFERRED "3,,alloc,0,1,0x2000,600,,,\n", options_for("pytorch"));
 	ck_assert_uint_eq(replayed.result.peak_live_requested, 11534336);
 	ck_assert_uint_eq(replayed.result.counts.live_bytes, 600);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -278,7 +278,7 @@ START_TEST(waiting_for_an_event_that_was_never_recorded_is_counted)
 
 	replay_lines(&replayed, HANDED_OVER "4,,wait,0,5,0x78,,,,\n" WANTED, options_for("cuda"));
 	ck_assert_uint_eq(replayed.result.counts.unknown_events, 1);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -293,7 +293,7 @@ START_TEST(what_other_streams_keep_is_stranded)
 	ck_assert_uint_eq(replayed.result.at_peak.reserved, 4 * MIB);
 	ck_assert_uint_eq(replayed.result.at_peak.stranded_by_stream, 2 * MIB - 1024);
 	ck_assert_uint_eq(replayed.result.at_peak.free_but_held, 3 * MIB - 1024);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -314,7 +314,7 @@ START_TEST(frees_of_unknown_blocks_are_counted_and_the_first_is_named)
 	ck_assert_uint_eq(replayed.result.first_unknown_event, 0);
 	ck_assert_uint_eq(replayed.result.first_unknown_ptr, 0xabc000);
 	ck_assert_uint_eq(replayed.result.counts.frees, 4);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -331,7 +331,7 @@ START_TEST(an_address_that_is_allocated_again_while_live_is_taken_as_freed)
 	ck_assert_uint_eq(replayed.result.counts.ignored, 1);
 	ck_assert_uint_eq(replayed.result.peak_live_requested, 700);
 	ck_assert_uint_eq(replayed.result.counts.live_blocks, 1);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -354,7 +354,7 @@ START_TEST(what_is_counted_of_the_trace_does_not_depend_on_the_capacity)
 		ck_assert_uint_eq(replayed.result.counts.failed, 2 * capacity);
 		ck_assert_uint_eq(replayed.result.counts.overwritten, 1);
 		ck_assert_uint_eq(replayed.result.counts.unknown_frees, 2);
-		replay_end(&replayed);
+		replayed_end(&replayed);
 	}
 }
 END_TEST

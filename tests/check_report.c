@@ -112,7 +112,7 @@ START_TEST(the_object_has_all_its_keys_and_no_others)
 	check_keys(json_object_get(object, "parity"), parity);
 	check_keys(json_object_get(object, "settings"), settings);
 	json_decref(object);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 	replay_lines(&replayed, "", options_for("strict"));
 	object = json_of(&replayed);
 	check_keys(object, top);
@@ -121,7 +121,7 @@ START_TEST(the_object_has_all_its_keys_and_no_others)
 	ck_assert(json_is_array(json_object_get(object, "holders")));
 	ck_assert_double_eq(json_number_value(json_object_get(object, "utilisation")), 0);
 	json_decref(object);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -146,7 +146,7 @@ START_TEST(the_object_has_exact_bytes)
 	ck_assert_str_eq(json_string_value(json_object_get(holder, "name")), "layer \"one\"");
 	ck_assert_uint_eq(integer_at(holder, "bytes"), 600);
 	json_decref(object);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -170,7 +170,7 @@ START_TEST(out_of_memory_and_a_difference_are_objects)
 	ck_assert_str_eq(json_string_value(json_object_get(difference, "recorded")), "0x7f0000400000");
 	ck_assert(json_is_null(json_object_get(difference, "got")));
 	json_decref(object);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -184,7 +184,7 @@ START_TEST(a_name_that_is_no_utf8_is_still_json)
 	holder = json_array_get(json_object_get(object, "holders"), 0);
 	ck_assert_str_eq(json_string_value(json_object_get(holder, "name")), "caf?");
 	json_decref(object);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -237,7 +237,7 @@ check_reports_of_tag(const char *begin, const char *part, size_t count)
 	replay_lines(&replayed, lines, options);
 	free(lines);
 	check_all_reports(&replayed);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 
 START_TEST(names_of_any_bytes_are_reported_as_clean_text)
@@ -305,7 +305,7 @@ START_TEST(a_long_name_is_whole_in_the_object)
 	holder = json_array_get(json_object_get(object, "holders"), 0);
 	ck_assert_uint_eq(json_string_length(json_object_get(holder, "name")), 1001);
 	json_decref(object);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -331,7 +331,7 @@ START_TEST(random_changes_of_tags_are_reported_as_clean_text)
 			check_all_reports(&replayed);
 		else
 			check_clean(replayed.error.text);
-		replay_end(&replayed);
+		replayed_end(&replayed);
 	}
 }
 END_TEST
@@ -357,7 +357,7 @@ START_TEST(the_text_says_peak_parity_and_verdict)
 	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
 		ck_assert_msg(strstr(text, lines[i]) != NULL, "no line %sin\n%s", lines[i], text);
 	free(text);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -374,7 +374,7 @@ START_TEST(the_text_says_out_of_memory_and_why)
 				   "truly too big\n") != NULL,
 		      "%s", text);
 	free(text);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -401,7 +401,7 @@ check_picture(const char *path, const char *begins, size_t length)
 	ck_assert_int_gt(ftell(file), 10000);
 	fclose(file);
 	unlink(path);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 
 START_TEST(a_picture_is_written_in_the_format_of_its_name)
@@ -424,7 +424,7 @@ START_TEST(a_picture_that_cannot_be_written_says_why)
 	report = report_of(&replayed);
 	ck_assert_ptr_nonnull(report_plot("no/such/folder/x.png", &report));
 	ck_assert_ptr_nonnull(report_plot("no/such/folder/x.svg", &report));
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -442,7 +442,7 @@ START_TEST(a_picture_that_fails_leaves_what_was_there)
 	ck_assert_ptr_nonnull(report_plot("check_report.folder.svg", &report));
 	ck_assert_int_eq(rmdir("check_report.folder.svg"), 0);
 	ck_assert_int_eq(system("test -z \"$(ls | grep 'check_report.folder')\""), 0);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 

@@ -25,7 +25,7 @@ check_oom(const char *lines, const char *policy, uint64_t capacity, enum replay_
 	ck_assert_str_eq(replay_oom_text(oom->reason), replay_oom_text(expected.reason));
 	ck_assert_uint_eq(oom->short_by, expected.short_by);
 	ck_assert_uint_le(replayed.result.peak_reserved, capacity);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 
 START_TEST(more_than_the_capacity_is_truly_too_big)
@@ -148,7 +148,7 @@ first_failure(const char *lines, const char *policy, uint64_t capacity, uint64_t
 	replay_lines(&replayed, lines, options);
 	event = replayed.result.oom.happened ? replayed.result.oom.event : REPLAY_AT_START;
 	*short_by = replayed.result.oom.short_by;
-	replay_end(&replayed);
+	replayed_end(&replayed);
 	return event;
 }
 
@@ -229,7 +229,7 @@ START_TEST(a_replay_goes_on_after_a_failure)
 	ck_assert_uint_eq(replayed.result.counts.unknown_frees, 0);
 	ck_assert_uint_eq(replayed.result.oom.event, 1);
 	ck_assert_uint_eq(replayed.result.counts.live_bytes, 1024);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -253,7 +253,7 @@ START_TEST(the_peak_is_the_one_that_was_reached_when_allocations_failed)
 	ck_assert_uint_eq(replayed.result.at_peak.rounding_waste, 72);
 	ck_assert_uint_eq(replayed.result.series.layer_count, 2);
 	ck_assert_str_eq(trace_name_text(replayed.reader, replayed.result.series.layers[0]), "b");
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -278,7 +278,7 @@ START_TEST(recorded_addresses_are_reproduced_and_compared)
 	ck_assert_uint_eq(parity->segments_recorded, 2);
 	ck_assert_uint_eq(parity->segments_reproduced, 2);
 	ck_assert(!parity->differs);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -300,7 +300,7 @@ START_TEST(the_first_difference_is_named_and_the_replay_goes_on)
 	ck_assert_uint_eq(parity->event, 2);
 	ck_assert_uint_eq(parity->recorded_ptr, 0x7f0000010000);
 	ck_assert_uint_eq(parity->got_ptr, 0x7f0000000400);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -314,7 +314,7 @@ START_TEST(other_policies_do_not_follow_recorded_segments)
 		     options_for("cuda"));
 	ck_assert(!replayed.result.parity.applies);
 	ck_assert_uint_eq(replayed.result.peak_reserved, 32 * MIB);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -330,7 +330,7 @@ START_TEST(a_segment_of_another_size_is_not_taken)
 	ck_assert_uint_eq(replayed.result.parity.segments_reproduced, 0);
 	ck_assert_uint_eq(replayed.result.parity.reproduced, 0);
 	ck_assert_uint_eq(replayed.result.peak_reserved, 2 * MIB);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -350,7 +350,7 @@ START_TEST(a_recorded_segment_free_releases_the_segment)
 	ck_assert_uint_eq(replayed.result.parity.reproduced, 2);
 	ck_assert_uint_eq(replayed.result.parity.segments_reproduced, 2);
 	ck_assert_uint_eq(replayed.result.counts.unreleased, 0);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -370,7 +370,7 @@ START_TEST(the_device_with_the_most_allocations_is_replayed)
 	ck_assert_uint_eq(replayed.result.device_count, 2);
 	ck_assert_uint_eq(replayed.result.peak_live_requested, 1500);
 	ck_assert_uint_eq(replayed.result.peak_event, 2);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -382,12 +382,12 @@ START_TEST(a_device_can_be_chosen_and_a_wrong_one_is_refused)
 	options.device = 3;
 	replay_lines(&replayed, TWO_DEVICES, options);
 	ck_assert_uint_eq(replayed.result.peak_live_requested, 600);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 	options.device = 2;
 	replay_lines_raw(&replayed, TWO_DEVICES, options);
 	ck_assert_int_eq(replayed.status, SOMA_STATUS_INVALID_VALUE);
 	ck_assert_str_eq(replayed.error.text, "the trace has no device 2; it has 3, 1");
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -399,7 +399,7 @@ START_TEST(a_malformed_line_ends_the_replay_with_its_place)
 			 options_for(NULL));
 	ck_assert_int_eq(replayed.status, SOMA_STATUS_PARSE);
 	ck_assert_msg(strstr(replayed.error.text, ":3:") != NULL, "%s", replayed.error.text);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 

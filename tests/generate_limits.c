@@ -51,6 +51,19 @@ mapped_rows(struct generator *g, struct soma_policy *p)
 	}
 }
 
+static void
+random_cache(struct generator *g, struct soma_policy *p)
+{
+	uint64_t step = p->pools[p->pool_count - 1].segment_step;
+
+	if (generate_one_in(g, 2)) {
+		p->oversize = p->alignment * generate_log_uniform(g, 64);
+		p->oversize_slack = generate_below(g, 3) * p->alignment * generate_log_uniform(g, 16);
+	}
+	if (generate_one_in(g, 2))
+		p->collect_above = 1 + generate_below(g, 8 * step);
+}
+
 void
 generate_policy(struct generator *g, struct soma_policy *p)
 {
@@ -82,6 +95,8 @@ generate_policy(struct generator *g, struct soma_policy *p)
 		random_row(g, p, i);
 	if (p->segments == SOMA_SEGMENTS_MAPPED)
 		mapped_rows(g, p);
+	if (p->per_stream && p->fit == SOMA_FIT_BEST)
+		random_cache(g, p);
 }
 
 /* Of a large request: about what a segment holds, or a few pages. */

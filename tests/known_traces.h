@@ -30,7 +30,7 @@ check_known(const char *path, const struct known *known)
 	ck_assert_uint_eq(result->peak_reserved, known->peak_reserved);
 	ck_assert_uint_eq(result->at_peak.live_requested, known->peak_live);
 	ck_assert_uint_eq(result->counts.unknown_frees, 0);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 
 /* Holders' bytes sum up to the peak, and no capacity below the live peak will do. */
@@ -48,18 +48,18 @@ check_consistent(const char *path, const char *policy)
 	ck_assert_uint_eq(sum, replayed.result.peak_live_requested);
 	reserved = replayed.result.peak_reserved;
 	options.capacity = replayed.result.peak_live_requested - 1;
-	replay_end(&replayed);
+	replayed_end(&replayed);
 
 	replay_file(&replayed, path, options);
 	ck_assert(replayed.result.oom.happened);
 	ck_assert_uint_gt(replayed.result.oom.short_by, 0);
 	ck_assert_uint_le(replayed.result.peak_reserved, options.capacity);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 
 	options.capacity = reserved;
 	replay_file(&replayed, path, options);
 	ck_assert(!replayed.result.oom.happened);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 
 #endif

@@ -72,12 +72,27 @@ find_on(const struct oracle *o, uint64_t rounded, unsigned pool, size_t shelf)
 	return best;
 }
 
+/* "Oversize". */
+static bool
+is_allowed(const struct oracle *o, const struct block *b, uint64_t rounded)
+{
+	uint64_t limit = o->policy.oversize;
+
+	if (limit == 0)
+		return true;
+	if (rounded < limit)
+		return b->size < limit;
+	return b->size - rounded < o->policy.oversize_slack;
+}
+
 /* Steps 1 and 2. */
 static struct block *
 find_on_shelves(const struct oracle *o, uint64_t rounded, unsigned pool, size_t s)
 {
 	struct block *b = find_on(o, rounded, pool, s);
 
+	if (b != NULL && !is_allowed(o, b, rounded))
+		b = NULL;
 	return b != NULL ? b : find_on(o, rounded, pool, SHARED);
 }
 
@@ -142,8 +157,10 @@ find_foreign(const struct oracle *o, uint64_t rounded, unsigned pool, size_t s, 
 static struct block *
 find_block(struct oracle *o, uint64_t rounded, unsigned pool, size_t s, const struct row *clock)
 {
-	struct block *b = find_on_shelves(o, rounded, pool, s);
+	struct block *b;
 
+	o->searches += pool + 1 == o->policy.pool_count;
+	b = find_on_shelves(o, rounded, pool, s);
 	if (b == NULL && o->queue_count > 0) {
 		oracle__file_queue(o);
 		b = find_on_shelves(o, rounded, pool, s);
@@ -152,7 +169,11 @@ find_block(struct oracle *o, uint64_t rounded, unsigned pool, size_t s, const st
 		b = find_near_on_shelves(o, rounded, pool, s);
 	if (b == NULL && follows(o))
 		b = find_foreign(o, rounded, pool, s, clock);
-	if (b == NULL)
+	if (b == NULL) {
+		oracle__collect(o);
+		b = oracle__grow(o, rounded, pool, s);
+	}
+	if (b == NULL && o->policy.oversize != 0 && oracle__make_room(o, rounded, pool, s))
 		b = oracle__grow(o, rounded, pool, s);
 	if (b == NULL && o->policy.fit == SOMA_FIT_GOOD)
 		b = find_near_on_shelves(o, rounded, pool, s);
@@ -246,7 +267,8 @@ oracle_alloc(struct oracle *o, uint64_t size, uint64_t stream, struct soma_model
 		b = find_by_wait(o, rounded, pool, s, &result);
 	if (b == NULL)
 		return o->refusal;
-	oracle__split(o, b, rounded, o->policy.pools[pool].split_min);
+	if (o->policy.oversize == 0 || rounded < o->policy.oversize)
+		oracle__split(o, b, rounded, o->policy.pools[pool].split_min);
 	oracle__make_live(b, size);
 	result.ptr = b->address;
 	result.capacity = b->size;
@@ -350,6 +372,10 @@ is_valid_policy(const struct soma_policy *p)
 	    p->reuse > 15)
 		return false;
 	if (p->alignment < 256 || p->alignment > 1 << 20 || (p->alignment & (p->alignment - 1)) != 0)
+		return false;
+	if ((p->oversize != 0 || p->collect_above != 0) && (!p->per_stream || p->fit != SOMA_FIT_BEST))
+		return false;
+	if (p->oversize % p->alignment != 0 || p->oversize_slack > (uint64_t)1 << 31)
 		return false;
 	if (p->batch > SOMA_POLICY_BATCH_MAX)
 		return false;

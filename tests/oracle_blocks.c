@@ -152,6 +152,7 @@ oracle__put_on_shelf(struct oracle *o, struct block *b)
 {
 	b->place = SHELF;
 	b->stamp = ++o->stamp;
+	b->since = o->searches;
 	b->class = oracle__class_of(b->size / o->policy.alignment);
 	b->region = region_of(o, b->address);
 	note_latest(o, b);

@@ -212,6 +212,87 @@ oracle__release_down_to(struct oracle *o, uint64_t keep)
 	return any;
 }
 
+/* ---- a cache of segments ------------------------------------------------- */
+
+/* What may be collected, and how old it is. */
+static bool
+age_of(const struct oracle *o, const struct block *b, uint64_t *age)
+{
+	*age = o->searches - b->since;
+	return wholly_free(b) && b->segment->pool + 1 == o->policy.pool_count;
+}
+
+/* Releases all that are at least as old as the average; the bytes of it. */
+static uint64_t
+collect_once(struct oracle *o)
+{
+	uint64_t sum = 0, count = 0, released = 0, age;
+
+	for (size_t i = 0; i < o->block_count; i++) {
+		if (age_of(o, o->blocks[i], &age)) {
+			sum += age;
+			count++;
+		}
+	}
+	for (size_t i = 0; i < o->block_count;) {
+		struct block *b = o->blocks[i];
+
+		if (age_of(o, b, &age) && age * count >= sum) {
+			released += b->size;
+			release_segment(o, b);
+		} else {
+			i++;
+		}
+	}
+	return released;
+}
+
+void
+oracle__collect(struct oracle *o)
+{
+	uint64_t above = o->policy.collect_above;
+
+	if (above == 0)
+		return;
+	while (oracle__reserved(o) > above && collect_once(o) > 0)
+		;
+	oracle__look_for_gone_streams(o);
+}
+
+/* The stream's own idle segment that comes first: the smallest, or the largest. */
+static struct block *
+own_idle(const struct oracle *o, unsigned pool, size_t s, uint64_t least, bool largest)
+{
+	struct block *best = NULL;
+
+	for (size_t i = 0; i < o->block_count; i++) {
+		struct block *b = o->blocks[i];
+
+		if (!wholly_free(b) || b->segment->pool != pool || b->segment->stream != s || b->size < least)
+			continue;
+		if (best == NULL || (largest ? b->size >= best->size : b->size < best->size))
+			best = b;
+	}
+	return best;
+}
+
+bool
+oracle__make_room(struct oracle *o, uint64_t rounded, unsigned pool, size_t s)
+{
+	uint64_t wanted = max_of(rounded, o->policy.oversize), released = 0;
+	struct block *b = own_idle(o, pool, s, wanted, false);
+
+	if (b != NULL) {
+		release_segment(o, b);
+		return true;
+	}
+	while (released < wanted && (b = own_idle(o, pool, s, o->policy.oversize, true)) != NULL) {
+		released += b->size;
+		release_segment(o, b);
+	}
+	return released >= wanted;
+}
+
 /* ---- a starting state --------------------------------------------------- */
 
 static bool

@@ -53,6 +53,7 @@ struct block {
 	uint64_t stamp; /* on a shelf: when it was put there, and under what */
 	uint64_t class;
 	uint64_t region;
+	uint64_t since; /* the count of searches when it was put on a shelf */
 };
 
 /* When a block was last put into a class of a shelf, whatever became of it. */
@@ -83,6 +84,7 @@ struct oracle {
 	struct block **queue; /* oldest first */
 	size_t queue_count;
 	uint64_t stamp;
+	uint64_t searches; /* for blocks of the last size pool */
 	struct latest *latest;
 	size_t latest_count;
 	enum soma_status refusal;     /* why it could not grow */
@@ -160,6 +162,8 @@ struct segment *oracle__add_segment(struct oracle *o, size_t stream, unsigned po
 				    uint64_t size);
 struct block *oracle__grow(struct oracle *o, uint64_t rounded, unsigned pool, size_t s);
 bool oracle__release_down_to(struct oracle *o, uint64_t keep);
+void oracle__collect(struct oracle *o);
+bool oracle__make_room(struct oracle *o, uint64_t rounded, unsigned pool, size_t s);
 
 /* tests/oracle_mapped.c */
 struct segment *oracle__range_of(const struct oracle *o, unsigned pool);

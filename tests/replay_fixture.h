@@ -83,7 +83,7 @@ replay_lines(struct replayed *replayed, const char *lines, struct replay_options
 }
 
 static inline void
-replay_end(struct replayed *replayed)
+replayed_end(struct replayed *replayed)
 {
 	replay_result_fini(&replayed->result);
 	trace_close(replayed->reader);

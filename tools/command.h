@@ -26,6 +26,8 @@ enum option_kind {
 	OPTION_NUMBER, /* int32_t, 0 or more */
 	OPTION_TEXT,   /* const char * */
 	OPTION_CHOICE, /* unsigned: the index in `choices` */
+	OPTION_LIST,   /* struct option_list: may be given more than once */
+	OPTION_SHARE,  /* double, 0 to 1, or -1 where it was not given */
 };
 
 struct option_row {
@@ -36,6 +38,13 @@ struct option_row {
 	const char *argument; /* as the help shows it; NULL for a flag */
 	const char *const *choices;
 	const char *help; /* one paragraph */
+};
+
+#define OPTION_LIST_MAX 64
+
+struct option_list {
+	const char *at[OPTION_LIST_MAX];
+	size_t count;
 };
 
 /* A variable of the environment that is read. */
@@ -93,6 +102,13 @@ extern const char *const upper_names[];
 
 int command_replay(const struct command *command, int argc, char **argv);
 int command_info(const struct command *command, int argc, char **argv);
+int command_check(const struct command *command, int argc, char **argv);
+int command_diff(const struct command *command, int argc, char **argv);
+int command_fit(const struct command *command, int argc, char **argv);
+int command_oom(const struct command *command, int argc, char **argv);
+int command_race(const struct command *command, int argc, char **argv);
+int command_stats(const struct command *command, int argc, char **argv);
+int command_whatif(const struct command *command, int argc, char **argv);
 int command_help(const struct command *command, int argc, char **argv);
 int command_convert(const struct command *command, int argc, char **argv);
 
@@ -100,6 +116,20 @@ extern const char *const replay_paragraphs[];
 extern const struct option_row replay_options[];
 extern const char *const info_paragraphs[];
 extern const struct option_row info_options[];
+extern const char *const check_paragraphs[];
+extern const struct option_row check_options[];
+extern const char *const diff_paragraphs[];
+extern const struct option_row diff_options[];
+extern const char *const fit_paragraphs[];
+extern const struct option_row fit_options[];
+extern const char *const oom_paragraphs[];
+extern const struct option_row oom_options[];
+extern const char *const race_paragraphs[];
+extern const struct option_row race_options[];
+extern const char *const stats_paragraphs[];
+extern const struct option_row stats_options[];
+extern const char *const whatif_paragraphs[];
+extern const struct option_row whatif_options[];
 extern const char *const convert_paragraphs[];
 extern const struct option_row convert_options[];
 extern const char *const help_paragraphs[];

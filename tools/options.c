@@ -162,6 +162,28 @@ set_size(const struct command *command, const struct option_row *row, const char
 }
 
 static int
+add_to_list(const struct command *command, const struct option_row *row, const char *text,
+	    struct option_list *list)
+{
+	if (list->count == OPTION_LIST_MAX)
+		return usage_error(command, "--%s: given more than %d times", row->name, OPTION_LIST_MAX);
+	list->at[list->count++] = text;
+	return -1;
+}
+
+static int
+set_share(const struct command *command, const struct option_row *row, const char *text, double *value)
+{
+	char *end;
+	double number = strtod(text, &end);
+
+	if (text[0] < '.' || text[0] > '9' || *end != '\0' || !(number >= 0 && number <= 1))
+		return bad_value(command, row, text, "a fraction from 0 to 1");
+	*value = number;
+	return -1;
+}
+
+static int
 set_value(const struct command *command, const struct option_row *row, const char *text, void *values)
 {
 	void *field = (char *)values + row->offset;
@@ -179,6 +201,10 @@ set_value(const struct command *command, const struct option_row *row, const cha
 		return -1;
 	case OPTION_CHOICE:
 		return set_choice(command, row, text, field);
+	case OPTION_LIST:
+		return add_to_list(command, row, text, field);
+	case OPTION_SHARE:
+		return set_share(command, row, text, field);
 	}
 	return usage_error(command, "--%s cannot be set", row->name);
 }

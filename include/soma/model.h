@@ -101,6 +101,13 @@ struct soma_policy {
 	uint64_t batch_above;    /* ... while more than this many blocks are live */
 	unsigned pool_count;     /* 1 to SOMA_POLICY_POOLS_MAX */
 	struct soma_policy_pool pools[SOMA_POLICY_POOLS_MAX];
+	/* With per_stream and SOMA_FIT_BEST only. */
+	uint64_t oversize;       /* 0, or: a rounded request of at least this is not split off a block, and
+				  * smaller ones take no block of at least this; a multiple of the alignment */
+	uint64_t oversize_slack; /* a request of at least `oversize` takes a block only when less than
+				  * this would be unused; at most 2 GiB */
+	uint64_t collect_above;  /* 0, or: while more than this is reserved, growing first releases
+				  * idle segments of the last size pool, those not used for long */
 };
 
 /* "strict", "cuda", "pytorch" or "soma"; NULL when there is no such preset, or for NULL. */
@@ -349,6 +356,13 @@ void soma_model_stats(const struct soma_model *model, struct soma_model_stats *s
 
 /* reserved_high, used_high and peak_active become the current values. */
 void soma_model_reset_peaks(struct soma_model *model);
+
+/*
+ * The least that `reserved` would have come to by a growth that the maximum refused;
+ * UINT64_MAX when it refused none.  With a larger maximum below this, the same calls would have
+ * had the same answers: whoever looks for the least maximum can go on from here.
+ */
+uint64_t soma_model_least_refused(const struct soma_model *model);
 
 /* ---- walking ------------------------------------------------------------- */
 

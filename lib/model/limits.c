@@ -88,6 +88,15 @@ check_policy(const struct soma_policy *policy)
 		return soma__fail(INVALID_VALUE,
 				  "policy: pool_count %" PRIu64 " (a range has 1, segments 1 to 2)",
 				  policy->pool_count);
+	if ((policy->oversize != 0 || policy->collect_above != 0) &&
+	    (!policy->per_stream || policy->fit != SOMA_FIT_BEST))
+		return soma__fail(INVALID_VALUE,
+				  "policy: oversize and collect_above go with per_stream and the best fit");
+	if (policy->oversize % policy->alignment != 0 || policy->oversize_slack > (uint64_t)1 << 31)
+		return soma__fail(INVALID_VALUE,
+				  "policy: oversize %" PRIu64 " is no multiple of the alignment %" PRIu64
+				  ", or oversize_slack %" PRIu64 " is above 2 GiB",
+				  policy->oversize, policy->alignment, policy->oversize_slack);
 	if (policy->batch > SOMA_POLICY_BATCH_MAX)
 		return soma__fail(INVALID_VALUE, "policy: batch %" PRIu64 " is above %" PRIu64, policy->batch,
 				  SOMA_POLICY_BATCH_MAX);

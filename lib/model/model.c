@@ -40,6 +40,7 @@ init(struct soma_model *model, struct soma__arena *arena, const struct soma__lim
 	model->max = (limits->max_pool_size ? limits->max_pool_size : UINT64_MAX) >> model->granule_shift;
 	model->max_pool_size = limits->max_pool_size;
 	model->ceiling = SOMA_MODEL_ADDRESS_MAX >> model->granule_shift;
+	model->least_refused = UINT64_MAX;
 	model->index.arena = arena;
 	model->index.base = model->space_end = model->top = base >> model->granule_shift;
 	soma__slab_init(&model->index.nodes, sizeof(struct soma__node), RECORDS_MAX);

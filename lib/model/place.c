@@ -7,6 +7,7 @@
 #include "lib/model/place.h"
 
 #include "lib/model/blocks.h"
+#include "lib/model/cache.h"
 #include "lib/model/clock.h"
 #include "lib/model/keep.h"
 #include "lib/model/mapped.h"
@@ -20,12 +21,18 @@ reuses(const struct soma_model *model, unsigned rule)
 	return (model->policy.reuse & rule) != 0;
 }
 
-static HOT bool
-holds(const struct soma_model *model, uint32_t node, uint64_t granules)
+static HOT uint64_t
+granules_of(const struct soma_model *model, uint32_t node)
 {
 	uint32_t block = soma__node_at(&model->index, node)->block;
 
-	return soma__block_granules(model, soma__block_at(model, block)) >= granules;
+	return soma__block_granules(model, soma__block_at(model, block));
+}
+
+static HOT bool
+holds(const struct soma_model *model, uint32_t node, uint64_t granules)
+{
+	return granules_of(model, node) >= granules;
 }
 
 /* HACKING, "Shelf order". */
@@ -50,6 +57,14 @@ take_from(struct soma_model *model, const struct soma__keep *keep, unsigned pool
 {
 	uint32_t node = find_on(model, keep->shelf, granules);
 
+	if (node != 0 && model->policy.oversize != 0) {
+		uint64_t block = granules_of(model, node);
+
+		if (!soma__cache_allows(model, granules, block))
+			return 0;
+		if (soma__cache_is_oversize(model, granules))
+			granules = block;
+	}
 	return node != 0 ? soma__keep_take(model, keep, pool, node, granules) : 0;
 }
 
@@ -74,8 +89,11 @@ take_shelved(struct soma_model *model, struct soma__stream *stream, unsigned poo
 	uint32_t block = 0;
 
 	if (model->shelves_apart) {
-		if (!model->is_mapped)
+		if (!model->is_mapped) {
+			model->searches += model->policy.collect_above != 0 &&
+					   pool + 1 == model->policy.pool_count;
 			return take_from(model, &home, pool, granules);
+		}
 		if (reuses(model, SOMA_REUSE_SAME_STREAM))
 			block = take_from(model, &own, pool, granules);
 		return block != 0 ? block : take_mapped(model, pool, granules);
@@ -220,6 +238,19 @@ grow_after_release(struct soma_model *model, struct soma__stream *stream, unsign
 	return soma__segments_grow(model, stream, pool, granules, block);
 }
 
+/* The same, first with as little released as may do. */
+static enum soma__growth
+grow_after_room(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
+		uint32_t *block)
+{
+	if (!soma__segments_reserve_growth(model, stream, pool, granules) ||
+	    !soma__segments_reserve_release(model))
+		return SOMA__GROWTH_NO_RECORDS;
+	if (!soma__cache_make_room(model, stream, pool, granules))
+		return SOMA__GROWTH_REFUSED;
+	return soma__segments_grow(model, stream, pool, granules, block);
+}
+
 /* What could fail for want of records is reserved before anything is released. */
 static enum soma_status
 place_without_growing(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
@@ -234,6 +265,12 @@ place_without_growing(struct soma_model *model, struct soma__stream *stream, uns
 	}
 	if (internal && !reserve_internal(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	if (model->policy.oversize != 0) {
+		enum soma__growth growth = grow_after_room(model, stream, pool, granules, &placement->block);
+
+		if (growth != SOMA__GROWTH_REFUSED)
+			return soma__growth_status(growth);
+	}
 	if (model->policy.release_on_failure) {
 		enum soma__growth growth =
 			grow_after_release(model, stream, pool, granules, &placement->block);
@@ -272,6 +309,8 @@ place_elsewhere(struct soma_model *model, struct soma__stream *stream, unsigned 
 		placement->block = soma__block_take(model, node, granules);
 		return SOMA_STATUS_OK;
 	}
+	if (!soma__cache_collect(model))
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	growth = soma__segments_grow(model, stream, pool, granules, &placement->block);
 	if (growth != SOMA__GROWTH_REFUSED)
 		return soma__growth_status(growth);

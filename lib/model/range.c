@@ -29,7 +29,7 @@ grow_into_hole(struct soma_model *model, uint64_t granules, uint32_t *block)
 {
 	uint64_t address, rest;
 
-	if (soma__reserve_exceeds(model, granules))
+	if (soma__reserve_refuses(model, granules))
 		return SOMA__GROWTH_REFUSED;
 	soma__hole_take(model, granules, &address, &rest, block);
 	if (rest != 0) {
@@ -73,7 +73,7 @@ grow_at_end(struct soma_model *model, struct soma__stream *stream, uint64_t gran
 
 	if (last != 0)
 		missing -= soma__block_granules(model, soma__block_at(model, last));
-	if (soma__reserve_exceeds(model, missing) || missing > SOMA__ADDRESS_END(model) - range->end)
+	if (soma__reserve_refuses(model, missing) || missing > SOMA__ADDRESS_END(model) - range->end)
 		return SOMA__GROWTH_REFUSED;
 	if (!soma__shelf_make(model, 0, range->end + missing - range->address))
 		return SOMA__GROWTH_NO_RECORDS;

@@ -24,6 +24,12 @@ soma_model_stats(const struct soma_model *model, struct soma_model_stats *stats,
 	memcpy(stats, &now, size < sizeof now ? size : sizeof now);
 }
 
+uint64_t
+soma_model_least_refused(const struct soma_model *model)
+{
+	return model->least_refused;
+}
+
 /* What the queue still holds is counted in these two alone. */
 static uint64_t
 settled_used(const struct soma_model *model)

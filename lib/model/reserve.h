@@ -22,6 +22,20 @@ soma__reserve_exceeds(const struct soma_model *model, uint64_t granules)
 	return granules > model->max || model->stats.reserved >> model->granule_shift > model->max - granules;
 }
 
+/* The same for a growth, which is noted where it is refused. */
+static inline bool
+soma__reserve_refuses(struct soma_model *model, uint64_t granules)
+{
+	uint64_t wanted;
+
+	if (!soma__reserve_exceeds(model, granules))
+		return false;
+	wanted = model->stats.reserved + soma__bytes(model, granules);
+	if (wanted < model->least_refused)
+		model->least_refused = wanted;
+	return true;
+}
+
 /* The highest address; regions are an eighth to a sixteenth of the span below it. */
 static inline void
 soma__reserve_set_top(struct soma_model *model, uint64_t top)

@@ -8,6 +8,7 @@
 
 #include "lib/base/error.h"
 #include "lib/model/blocks.h"
+#include "lib/model/cache.h"
 #include "lib/model/clock.h"
 #include "lib/model/keep.h"
 #include "lib/model/mapped.h"
@@ -63,6 +64,7 @@ soma__segment_set_idle(struct soma_model *model, uint32_t name, bool idle)
 		soma__tree_remove(&model->index.trees, &model->idle, granules, segment->address);
 		return;
 	}
+	segment->idle_since = model->searches;
 	*soma__tree_at(&model->index.trees, segment->idle_tree) =
 		(struct soma__tree_node){ .record = name, .major = granules, .minor = segment->address };
 	soma__tree_insert(&model->index.trees, &model->idle, segment->idle_tree);
@@ -167,7 +169,7 @@ grow_segment(struct soma_model *model, struct soma__stream *stream, unsigned poo
 	uint64_t size = segment_granules(model, pool, granules), address = 0;
 	uint32_t first;
 
-	if (size == 0 || soma__reserve_exceeds(model, size))
+	if (size == 0 || soma__reserve_refuses(model, size))
 		return SOMA__GROWTH_REFUSED;
 	if (!reserve_segment(model, home_shelf(model, stream, pool), size))
 		return SOMA__GROWTH_NO_RECORDS;
@@ -177,6 +179,8 @@ grow_segment(struct soma_model *model, struct soma__stream *stream, unsigned poo
 	if (model->refusal != SOMA_STATUS_OK)
 		return SOMA__GROWTH_REFUSED;
 	first = soma__segment_at(model, add_segment(model, stream, pool, address, size))->first;
+	if (soma__cache_is_oversize(model, granules))
+		granules = size;
 	*block = soma__block_take(model, soma__block_at(model, first)->node, granules);
 	return SOMA__GROWTH_DONE;
 }
@@ -188,7 +192,7 @@ soma__segment_adopt(struct soma_model *model, struct soma__stream *stream, unsig
 	if (overlaps_segment(model, address, address + granules))
 		return soma__fail(INVALID_VALUE, "the segment at 0x%" PRIx64 " overlaps another one",
 				  soma__bytes(model, address));
-	if (soma__reserve_exceeds(model, granules))
+	if (soma__reserve_refuses(model, granules))
 		return soma__fail(OUT_OF_DEVICE_MEMORY,
 				  "a segment of %" PRIu64 " bytes would pass the pool's maximum",
 				  soma__bytes(model, granules));

@@ -31,6 +31,7 @@ struct soma__segment {
 	uint64_t stream;       /* whom it was made for */
 	uint64_t address, end; /* granules */
 	bool idle;             /* wholly free: in model->idle */
+	uint64_t idle_since;   /* model->searches when it became so */
 };
 
 /* A component of a clock, or a join that made it: after stream `id`'s positions < seq. */
@@ -135,6 +136,8 @@ struct soma_model {
 	enum soma_status refusal; /* why it last could not grow */
 	uint64_t threshold;       /* bytes */
 	uint64_t max_pool_size;   /* as it was given */
+	uint64_t searches;        /* of the last size pool, where the policy collects */
+	uint64_t least_refused;   /* bytes; see soma_model_least_refused() */
 
 	/* driven.h */
 	uint64_t ceiling; /* granules: virtual addresses are below it */

@@ -37,6 +37,9 @@ adopt_segment(struct run *run, size_t index, bool *adopted)
 	enum soma_status status;
 
 	if (!has_room(run, segment->size)) {
+		uint64_t wanted = soma_model_reserved(run->model) + segment->size;
+
+		run->least_refused = wanted < run->least_refused ? wanted : run->least_refused;
 		run->result->parity.disturbed = true;
 		return SOMA_STATUS_OK;
 	}

@@ -4,6 +4,7 @@
  */
 #include "tools/engine/blocks.h"
 
+#include "tools/engine/autopsy.h"
 #include "tools/engine/expandable.h"
 #include "tools/engine/moment.h"
 #include "tools/xalloc.h"
@@ -12,7 +13,7 @@ void
 run_note_peak(struct run *run, uint64_t event, uint64_t stream)
 {
 	struct replay_result *result = run->result;
-	uint64_t used = streams_used(&run->streams);
+	uint64_t used = run_used(run);
 
 	if (used <= result->peak_live_requested && event != REPLAY_AT_START)
 		return;
@@ -21,7 +22,7 @@ run_note_peak(struct run *run, uint64_t event, uint64_t stream)
 	result->peak_x = run->x;
 	holders_mark_peak(&run->holders);
 	if (event == run->plan->peak_event)
-		moment_take(&run->streams, stream, &result->at_peak);
+		moment_take(&run->streams, stream, run->padding, &result->at_peak);
 }
 
 static struct run_block *
@@ -63,18 +64,37 @@ compare_address(struct run *run, uint64_t event, uint64_t recorded, uint64_t got
 	}
 }
 
-void
-run_no_room(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream)
+static uint64_t
+rounded(const struct run *run, uint64_t size)
+{
+	const struct replay_options *options = run->plan->options;
+
+	return options->round != NULL ? options->round(options->round_context, size) : size;
+}
+
+static void
+note_failure(struct run *run, uint64_t event, uint64_t size, uint64_t stream)
 {
 	struct replay_result *result = run->result;
+	struct autopsy *autopsy = run->plan->options->autopsy;
 
-	enter(run, ptr, BLOCK_FAILED);
 	result->counts.failed++;
 	if (result->oom.happened)
 		return;
 	result->oom.event = event;
 	result->oom.x = run->x;
-	moment_verdict(&run->streams, stream, size, run->plan->options->capacity, &result->oom);
+	moment_verdict(&run->streams, stream, rounded(run, size), run->plan->options->capacity, &result->oom);
+	result->oom.requested = size;
+	if (autopsy != NULL && !autopsy->taken)
+		autopsy_take(autopsy, run, event, size, stream);
+	result->oom.live_requested -= run->padding;
+}
+
+void
+run_no_room(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream)
+{
+	enter(run, ptr, BLOCK_FAILED);
+	note_failure(run, event, size, stream);
 }
 
 /* Whether the capacity made the allocator give memory back. */
@@ -102,8 +122,8 @@ alloc_in_model(struct run *run, uint64_t size, uint64_t stream, uint64_t *ptr)
 enum soma_status
 run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream, trace_name holder)
 {
-	uint64_t got = 0, released = given_back(run);
-	enum soma_status status = alloc_in_model(run, size, stream, &got);
+	uint64_t got = 0, released = given_back(run), wanted = rounded(run, size);
+	enum soma_status status = alloc_in_model(run, wanted, stream, &got);
 
 	if (given_back(run) != released)
 		run->result->parity.disturbed = true;
@@ -114,6 +134,8 @@ run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t
 		run_no_room(run, event, ptr, size, stream);
 		return SOMA_STATUS_OK;
 	}
+	if (status == SOMA_STATUS_OK)
+		run->padding += wanted - size;
 	if (status == SOMA_STATUS_OK)
 		run_enter(run, ptr, got, size, holder);
 	return status;
@@ -134,12 +156,16 @@ advance_to_end(struct run *run, uint64_t stream)
 static enum soma_status
 free_in_model(struct run *run, struct run_block *block, uint64_t stream, bool deferred)
 {
+	bool rounds = run->plan->options->round != NULL;
+	uint64_t before = rounds ? streams_used(&run->streams) : 0;
 	enum soma_status status = SOMA_STATUS_OK;
 
 	if (run->streams.expandable != NULL)
 		expandable_free(run->streams.expandable, block->ptr, deferred);
 	else
 		status = soma_model_free(run->model, block->ptr, stream);
+	if (status == SOMA_STATUS_OK && rounds)
+		run->padding -= before - streams_used(&run->streams) - block->size;
 	if (status == SOMA_STATUS_OK)
 		holders_add(&run->holders, block->key.tag, block->size, -1);
 	return status;
@@ -251,5 +277,22 @@ run_end_executed(struct run *run)
 		expandable_complete(run->streams.expandable, run->executed[--run->executed_count]);
 	while (status == SOMA_STATUS_OK && run->executed_count > 0)
 		status = end_stream(run, run->executed[--run->executed_count]);
+	return status;
+}
+
+enum soma_status
+run_try(struct run *run, const struct trace_event *event, uint64_t stream)
+{
+	struct soma_model_alloc alloc;
+	enum soma_status status = soma_model_alloc(run->model, rounded(run, event->size), stream, &alloc);
+
+	if (status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY) {
+		note_failure(run, event->index, event->size, stream);
+		return SOMA_STATUS_OK;
+	}
+	if (status == SOMA_STATUS_OK)
+		status = soma_model_free(run->model, alloc.ptr, stream);
+	if (status == SOMA_STATUS_OK && run->plan->options->complete == REPLAY_COMPLETE_FREE)
+		status = advance_to_end(run, stream);
 	return status;
 }

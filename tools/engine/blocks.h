@@ -45,6 +45,9 @@ enum soma_status run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64
 /* The trace has the block, the model has no room for it. */
 void run_no_room(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t stream);
 
+/* An allocation that the trace says has failed: tried here, and freed again. */
+enum soma_status run_try(struct run *run, const struct trace_event *event, uint64_t stream);
+
 /* The model has the block already. */
 void run_enter(struct run *run, uint64_t ptr, uint64_t model_ptr, uint64_t size, trace_name holder);
 

@@ -11,6 +11,8 @@
 
 #include "tools/engine/gaps.h"
 #include "tools/engine/run.h"
+#include "tools/engine/session.h"
+#include "tools/xalloc.h"
 
 /* The preset that is the recorded allocator's own, for traces that show its segments. */
 #define RECORDED_POLICY "pytorch"
@@ -56,6 +58,13 @@ replay_choose_device(struct survey *survey, const struct trace_snapshot *snapsho
 		survey_need(survey, wanted != REPLAY_DEVICE_ANY ? wanted : 0);
 	*device = wanted != REPLAY_DEVICE_ANY ? survey_find(survey, wanted) : survey_busiest(survey);
 	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+session_device(struct replay_session *session, int32_t wanted, struct survey_device **device,
+	       struct trace_error *error)
+{
+	return replay_choose_device(&session->survey, trace_snapshot(session->reader), wanted, device, error);
 }
 
 static const struct trace_segment *
@@ -125,9 +134,10 @@ plan_peak(struct run_plan *plan, struct survey_device *device)
 	struct holder_rank *ranks;
 	size_t count;
 
-	for (size_t i = 0; i < plan->start->block_count; i++)
+	for (size_t i = 0; i < plan->start->block_count && !device->start_held; i++)
 		holders_add_always(&device->holders, plan->start->blocks[i].holder,
 				   plan->start->blocks[i].pending ? 0 : plan->start->blocks[i].size);
+	device->start_held = true;
 	ranks = holders_rank_at_peak(&device->holders, &count);
 	plan->peak_event = plan->device->peak_event;
 	choose_layers(plan, ranks, count);
@@ -146,7 +156,8 @@ run_passes(struct run_plan *plan, struct trace_reader *reader, struct replay_res
 		if (trace_rewind(reader, error) != TRACE_OK)
 			return SOMA_STATUS_IO;
 		status = run_trace(plan, reader, result, error);
-		if (status != SOMA_STATUS_OK || result->peak_event == plan->peak_event || again)
+		if (status != SOMA_STATUS_OK || result->peak_event == plan->peak_event || again ||
+		    plan->options->stop_at_failure)
 			return status;
 		plan->peak_event = result->peak_event;
 		choose_layers(plan, result->holders, result->holder_count);
@@ -189,15 +200,17 @@ plan_start(struct run_plan *plan, struct start *start, struct survey_device *dev
 }
 
 static enum soma_status
-plan_and_run(struct survey *survey, struct trace_reader *reader, const struct replay_options *options,
+plan_and_run(struct replay_session *session, const struct replay_options *options,
 	     struct replay_result *result, struct trace_error *error)
 {
+	struct survey *survey = &session->survey;
+	struct trace_reader *reader = session->reader;
 	struct run_plan plan = { .options = options };
 	struct start start = { 0 };
 	struct survey_device *device = NULL;
 	enum soma_status status;
 
-	status = replay_choose_device(survey, trace_snapshot(reader), options->device, &device, error);
+	status = session_device(session, options->device, &device, error);
 	plan.device = device;
 	if (status == SOMA_STATUS_OK)
 		plan.start_unknown = survey->rewinds && !survey_is_whole(survey, device->device);
@@ -225,17 +238,56 @@ half_progress(void *context, double done)
 }
 
 enum soma_status
+replay_begin(struct trace_reader *reader, const struct replay_options *options,
+	     struct replay_session **session, struct trace_error *error)
+{
+	struct replay_options wanted = *options;
+	struct replay_session *begun = xcalloc(1, sizeof *begun);
+
+	*session = NULL;
+	begun->reader = reader;
+	if (survey_run(&begun->survey, reader, half_progress, &wanted, error) != TRACE_OK) {
+		replay_end(begun);
+		return SOMA_STATUS_PARSE;
+	}
+	*session = begun;
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+replay_again(struct replay_session *session, const struct replay_options *options,
+	     struct replay_result *result, struct trace_error *error)
+{
+	*result = (struct replay_result){ 0 };
+	return plan_and_run(session, options, result, error);
+}
+
+const struct trace_error *
+replay_truncation(const struct replay_session *session)
+{
+	return session->survey.truncated ? &session->survey.truncation : NULL;
+}
+
+void
+replay_end(struct replay_session *session)
+{
+	if (session == NULL)
+		return;
+	survey_fini(&session->survey);
+	free(session);
+}
+
+enum soma_status
 replay_run(struct trace_reader *reader, const struct replay_options *options, struct replay_result *result,
 	   struct trace_error *error)
 {
-	struct replay_options wanted = *options;
-	struct survey survey;
-	enum soma_status status = SOMA_STATUS_PARSE;
+	struct replay_session *session;
+	enum soma_status status = replay_begin(reader, options, &session, error);
 
 	*result = (struct replay_result){ 0 };
-	if (survey_run(&survey, reader, half_progress, &wanted, error) == TRACE_OK)
-		status = plan_and_run(&survey, reader, &wanted, result, error);
-	survey_fini(&survey);
+	if (status == SOMA_STATUS_OK)
+		status = replay_again(session, options, result, error);
+	replay_end(session);
 	return status;
 }
 
@@ -243,6 +295,7 @@ void
 replay_result_fini(struct replay_result *result)
 {
 	free(result->holders);
+	free(result->end_holders);
 	series_fini(&result->series);
 	*result = (struct replay_result){ 0 };
 }

@@ -38,6 +38,8 @@ enum replay_expandable {
 
 #define REPLAY_DEVICE_ANY (-1)
 
+struct autopsy;
+
 struct replay_options {
 	const struct soma_policy *policy; /* NULL: what fits the trace */
 	uint64_t capacity;                /* 0: unlimited */
@@ -47,6 +49,12 @@ struct replay_options {
 	int32_t device;
 	size_t columns; /* of the series; 0: none is made */
 	bool by_event;  /* the series' axis counts events even where times are known */
+	bool stop_at_failure; /* the first allocation without room ends the replay */
+	uint64_t (*round)(const void *context, uint64_t size); /* of each request; NULL: as it is */
+	const void *round_context;
+	/* What the trace itself says failed is tried: allocated, and freed at once. */
+	bool try_recorded;
+	struct autopsy *autopsy; /* filled at the first failure, in the trace or here; or NULL */
 	void (*progress)(void *context, double done);
 	void *context;
 };
@@ -134,6 +142,7 @@ struct replay_result {
 	uint64_t peak_x;     /* on the series' axis */
 	uint64_t peak_reserved;
 	struct replay_moment at_peak;
+	uint64_t least_refused; /* the least capacity that would have changed anything; or UINT64_MAX */
 	struct replay_counts counts;
 	struct replay_parity parity;
 	struct replay_oom oom;
@@ -141,6 +150,8 @@ struct replay_result {
 
 	struct holder_rank *holders; /* at the peak */
 	size_t holder_count;
+	struct holder_rank *end_holders; /* of what is live at the end */
+	size_t end_holder_count;
 	struct series series;
 };
 
@@ -153,5 +164,18 @@ struct replay_result {
 enum soma_status replay_run(struct trace_reader *reader, const struct replay_options *options,
 			    struct replay_result *result, struct trace_error *error);
 void replay_result_fini(struct replay_result *result);
+
+/* ---- the same trace, many times ---- */
+
+struct replay_session;
+
+/* The first pass, and what was there before the trace.  The reader stays the caller's. */
+enum soma_status replay_begin(struct trace_reader *reader, const struct replay_options *options,
+			      struct replay_session **session, struct trace_error *error);
+enum soma_status replay_again(struct replay_session *session, const struct replay_options *options,
+			      struct replay_result *result, struct trace_error *error);
+/* Where the trace is truncated, or NULL. */
+const struct trace_error *replay_truncation(const struct replay_session *session);
+void replay_end(struct replay_session *session);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "tools/engine/holders.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,8 +83,18 @@ bigger_first(const void *left, const void *right)
 	return a->name < b->name ? -1 : 1;
 }
 
-struct holder_rank *
-holders_rank_at_peak(const struct holders *holders, size_t *count)
+static void
+add_rank(struct holder_rank **ranks, size_t *room, size_t *count, size_t name, const struct holder_count *held)
+{
+	if (held->bytes <= 0)
+		return;
+	*ranks = xgrow(*ranks, room, *count, sizeof **ranks);
+	(*ranks)[(*count)++] =
+		(struct holder_rank){ (trace_name)name, (uint64_t)held->bytes, (uint64_t)held->blocks };
+}
+
+static struct holder_rank *
+rank(const struct holders *holders, bool at_peak, size_t *count)
 {
 	struct holder_rank *ranks = NULL;
 	size_t room = 0;
@@ -91,16 +102,23 @@ holders_rank_at_peak(const struct holders *holders, size_t *count)
 	*count = 0;
 	for (size_t name = 0; name < holders->room; name++) {
 		const struct holder *holder = &holders->at[name];
-		const struct holder_count *held =
-			holder->saved == holders->peak ? &holder->at_peak : &holder->now;
+		bool saved = at_peak && holder->saved == holders->peak;
 
-		if (held->bytes <= 0)
-			continue;
-		ranks = xgrow(ranks, &room, *count, sizeof *ranks);
-		ranks[(*count)++] = (struct holder_rank){ (trace_name)name, (uint64_t)held->bytes,
-							  (uint64_t)held->blocks };
+		add_rank(&ranks, &room, count, name, saved ? &holder->at_peak : &holder->now);
 	}
 	if (ranks != NULL)
 		qsort(ranks, *count, sizeof *ranks, bigger_first);
 	return ranks;
+}
+
+struct holder_rank *
+holders_rank_at_peak(const struct holders *holders, size_t *count)
+{
+	return rank(holders, true, count);
+}
+
+struct holder_rank *
+holders_rank_now(const struct holders *holders, size_t *count)
+{
+	return rank(holders, false, count);
 }

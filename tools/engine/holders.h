@@ -53,4 +53,7 @@ struct holder_rank {
  * Ties are in the order of names, so that a report is the same every time. */
 struct holder_rank *holders_rank_at_peak(const struct holders *holders, size_t *count);
 
+/* The same for what they hold now. */
+struct holder_rank *holders_rank_now(const struct holders *holders, size_t *count);
+
 #endif

@@ -112,13 +112,13 @@ walk(const struct streams *streams, uint64_t stream, uint64_t rounded)
 }
 
 void
-moment_take(const struct streams *streams, uint64_t stream, struct replay_moment *moment)
+moment_take(const struct streams *streams, uint64_t stream, uint64_t padding, struct replay_moment *moment)
 {
 	struct sums sums = walk(streams, stream, 0);
 
 	moment->reserved = streams_reserved(streams);
 	moment->live_capacity = streams_capacity(streams);
-	moment->live_requested = streams_used(streams);
+	moment->live_requested = streams_used(streams) - padding;
 	moment->rounding_waste = moment->live_capacity - moment->live_requested;
 	moment->free_but_held = moment->reserved - moment->live_capacity;
 	moment->largest_free = sums.largest;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/engine/autopsy.h"
 #include "tools/engine/blocks.h"
 #include "tools/engine/expandable.h"
 
@@ -28,6 +29,12 @@ run_fail(struct run *run, uint64_t event, enum soma_status status)
 		snprintf(run->error->text, sizeof run->error->text, "event %" PRIu64 ": %s", event,
 			 soma_error_last()->text);
 	return status == SOMA_STATUS_INVALID_VALUE ? SOMA_STATUS_NOT_SUPPORTED : status;
+}
+
+uint64_t
+run_used(const struct run *run)
+{
+	return streams_used(&run->streams) - run->padding;
 }
 
 /* ---- events -------------------------------------------------------------- */
@@ -112,9 +119,19 @@ on_free_completed(struct run *run, const struct trace_event *event)
 static enum soma_status
 on_alloc_failed(struct run *run, const struct trace_event *event)
 {
-	(void)event;
+	const struct replay_options *options = run->plan->options;
+	uint64_t stream;
+	enum soma_status status;
+
 	run->result->counts.recorded_failed++;
-	return SOMA_STATUS_OK;
+	if (event->size == 0 || (!options->try_recorded && options->autopsy == NULL))
+		return SOMA_STATUS_OK;
+	status = stream_of_event(run, event, &stream);
+	if (status == SOMA_STATUS_OK && options->autopsy != NULL && !options->autopsy->taken)
+		autopsy_take_recorded(options->autopsy, run, event, stream);
+	if (status == SOMA_STATUS_OK && options->try_recorded)
+		status = run_try(run, event, stream);
+	return status;
 }
 
 static enum soma_status
@@ -276,7 +293,7 @@ replay_event(struct run *run, const struct trace_event *event)
 		status = functions[event->op](run, event);
 	if (status != SOMA_STATUS_OK)
 		return run_fail(run, event->index, status);
-	series_put(series, streams_used(&run->streams), streams_reserved(&run->streams), &run->holders);
+	series_put(series, run_used(run), streams_reserved(&run->streams), &run->holders);
 	return SOMA_STATUS_OK;
 }
 
@@ -295,6 +312,8 @@ replay_events(struct run *run)
 		segment_last = event.op == TRACE_SEGMENT_ALLOC || event.op == TRACE_SEGMENT_MAP;
 		if (status != SOMA_STATUS_OK)
 			return status;
+		if (options->stop_at_failure && run->result->oom.happened)
+			return SOMA_STATUS_OK;
 		if (n % PROGRESS_EVERY == 0 && options->progress != NULL)
 			options->progress(options->context, 0.5 + 0.5 * trace_progress(run->reader));
 	}
@@ -334,13 +353,17 @@ sum_up(struct run *run)
 	result->counts.steals = stats.steal_count;
 	result->counts.pages_stolen = stats.pages_stolen;
 	result->counts.live_blocks = stats.live_count;
-	result->counts.live_bytes = stats.used;
+	result->counts.live_bytes = stats.used - run->padding;
+	result->least_refused = soma_model_least_refused(run->model);
+	if (run->least_refused < result->least_refused)
+		result->least_refused = run->least_refused;
 	result->parity.segments_reproduced = run->source.reproduced;
 	if (run->streams.expandable != NULL)
 		sum_up_expandable(run);
 	if (run->begins_in_midrun)
 		result->parity = (struct replay_parity){ 0 };
 	result->holders = holders_rank_at_peak(&run->holders, &result->holder_count);
+	result->end_holders = holders_rank_now(&run->holders, &result->end_holder_count);
 	series_finish(&result->series, &run->holders);
 }
 
@@ -398,6 +421,7 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 			   .reader = reader,
 			   .error = error,
 			   .result = result,
+			   .least_refused = UINT64_MAX,
 			   .begins_in_midrun = plan->start_unknown && device->frees_unknown };
 	enum soma_status status;
 
@@ -415,8 +439,7 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 	}
 	if (status == SOMA_STATUS_OK) {
 		series_reach(&result->series, run.x, &run.holders);
-		series_put(&result->series, streams_used(&run.streams), streams_reserved(&run.streams),
-			   &run.holders);
+		series_put(&result->series, run_used(&run), streams_reserved(&run.streams), &run.holders);
 		status = replay_events(&run);
 	}
 	if (status == SOMA_STATUS_OK)

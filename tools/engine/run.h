@@ -40,6 +40,8 @@ struct run {
 			      * synchronisation is recorded (REPLAY_COMPLETE_SYNC) */
 	size_t executed_count, executed_room;
 	struct holders holders;
+	uint64_t padding; /* what rounding added to the requests of live blocks */
+	uint64_t least_refused; /* of the capacity, outside of the model */
 	bool begins_in_midrun; /* and nothing says with what: addresses cannot be compared */
 	uint64_t ordinal;      /* of the event among the device's */
 	uint64_t x;            /* of the event, on the series' axis */
@@ -58,6 +60,9 @@ enum soma_status run_trace(const struct run_plan *plan, struct trace_reader *rea
 
 /* Puts what was there before the trace into the model (begin.c). */
 enum soma_status run_begin(struct run *run);
+
+/* Requested bytes that are live in the model. */
+uint64_t run_used(const struct run *run);
 
 /* Records "event N: TEXT" and passes the status on, but for an invalid value, which
  * to a caller of the engine means an option. */

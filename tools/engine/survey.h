@@ -70,6 +70,7 @@ struct survey_device {
 	int64_t bytes, peak_bytes;
 	uint64_t peak_event; /* SURVEY_NO_EVENT: at the start */
 	struct holders holders;
+	bool start_held; /* what was there at the start is in `holders` */
 };
 
 struct survey {

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pieces of subcommands; no state.
+ */
+#include "tools/answer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/report/report.h"
+#include "tools/trace/clean.h"
+#include "tools/xalloc.h"
+
+const char *const answer_policies[] = { "auto", "strict", "cuda", "pytorch", NULL };
+
+const struct soma_policy *
+answer_policy(unsigned index)
+{
+	return index > 0 ? soma_policy_preset(answer_policies[index]) : NULL;
+}
+
+const char *
+answer_operand(const struct command *command, int argc, char **argv, int first, int *status)
+{
+	if (argc - first == 1)
+		return argv[first];
+	*status = argc == first ? usage_error(command, "expected a trace")
+				: usage_error(command, "expected one trace, got '%s' too", argv[first + 1]);
+	return NULL;
+}
+
+int
+answer_error(const struct command *command, const char *text)
+{
+	fprintf(stderr, "soma %s: %s\n", command->name, text);
+	return EXIT_INPUT;
+}
+
+struct trace_reader *
+answer_open(const struct command *command, const char *path)
+{
+	struct trace_reader *reader;
+	struct trace_error error;
+
+	trace_open(path, NULL, &reader, &error);
+	if (reader == NULL)
+		answer_error(command, error.text);
+	return reader;
+}
+
+int
+answer_engine_error(const struct command *command, const char *path, enum soma_status status,
+		    const struct trace_error *error)
+{
+	char *shown;
+
+	/* The readers' messages begin with the file's name. */
+	if (status == SOMA_STATUS_PARSE || status == SOMA_STATUS_IO)
+		return answer_error(command, error->text);
+	shown = report_clean(path);
+	fprintf(stderr, "soma %s: %s: %s\n", command->name, shown, error->text);
+	free(shown);
+	return status == SOMA_STATUS_INVALID_VALUE ? EXIT_USAGE : EXIT_INPUT;
+}
+
+bool
+answer_session_truncated(const struct command *command, const struct replay_session *session)
+{
+	const struct trace_error *where = replay_truncation(session);
+
+	if (where != NULL)
+		fprintf(stderr, "soma %s: warning: %s\n", command->name, where->text);
+	return where != NULL;
+}
+
+struct replay_options
+answer_options(void)
+{
+	return (struct replay_options){ .release_threshold = UINT64_MAX, .device = REPLAY_DEVICE_ANY };
+}
+
+int
+answer_check_size(const struct command *command, const char *option, uint64_t size)
+{
+	if (size <= SOMA_MODEL_ADDRESS_MAX)
+		return -1;
+	return usage_error(command, "--%s: expected at most %" PRIu64 " (256 TiB), got %" PRIu64, option,
+			   SOMA_MODEL_ADDRESS_MAX, size);
+}
+
+char *
+answer_holder(const struct trace_reader *reader, trace_name name)
+{
+	const char *text = trace_name_text(reader, name);
+
+	return report_clean(text[0] != '\0' ? text : "(not recorded)");
+}
+
+void
+answer_drop_place(char *name)
+{
+	size_t length = strlen(name);
+	char *open = strrchr(name, '(');
+
+	if (length > 0 && name[length - 1] == ')' && open != NULL && open - name >= 2 && open[-1] == ' ' &&
+	    strchr(open, ':') != NULL)
+		open[-1] = '\0';
+}
+
+/* JSON integers of jansson are signed. */
+json_t *
+answer_number(uint64_t value)
+{
+	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+json_t *
+answer_address(uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "0x%" PRIx64, value);
+	return json_string(text);
+}
+
+json_t *
+answer_text(const char *text)
+{
+	char *clean = report_clean(text);
+	json_t *string = json_string(clean);
+
+	free(clean);
+	return string;
+}
+
+json_t *
+answer_name(const struct trace_reader *reader, trace_name name)
+{
+	const char *text = trace_name_text(reader, name);
+
+	return text[0] != '\0' ? answer_text(text) : json_null();
+}
+
+json_t *
+answer_event(uint64_t index)
+{
+	return index == REPLAY_AT_START ? json_null() : answer_number(index);
+}
+
+void
+answer_put(json_t *object, const char *key, json_t *value)
+{
+	json_object_set_new(object, key, value);
+}
+
+int
+answer_print(const struct command *command, json_t *object, int status)
+{
+	bool written = json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0 &&
+		       putchar('\n') != EOF;
+
+	json_decref(object);
+	return written ? status : answer_error(command, "the report could not be written");
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the subcommands that answer a question about a trace have in common: opening it,
+ * saying what went wrong, and pieces of JSON.
+ */
+#ifndef SOMA_TOOLS_ANSWER_H
+#define SOMA_TOOLS_ANSWER_H
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "tools/command.h"
+#include "tools/engine/engine.h"
+#include "tools/trace/trace.h"
+
+/* The operand, where there must be one.  NULL: the error was printed, *status is it. */
+const char *answer_operand(const struct command *command, int argc, char **argv, int first, int *status);
+
+/* NULL: the error was printed; the status is EXIT_INPUT. */
+struct trace_reader *answer_open(const struct command *command, const char *path);
+
+/* "soma NAME: TEXT", and EXIT_INPUT. */
+int answer_error(const struct command *command, const char *text);
+
+/* What the engine returned, as an error with the path where its text lacks one. */
+int answer_engine_error(const struct command *command, const char *path, enum soma_status status,
+			const struct trace_error *error);
+
+/* Says that the trace is truncated, if it is; then true. */
+bool answer_session_truncated(const struct command *command, const struct replay_session *session);
+
+/* "auto" and the presets, by the index of an OPTION_CHOICE. */
+extern const char *const answer_policies[];
+const struct soma_policy *answer_policy(unsigned index);
+
+/* Options as `soma replay` has them by default. */
+struct replay_options answer_options(void);
+
+/* Sizes above what a model can reserve are refused: -1, or the exit status. */
+int answer_check_size(const struct command *command, const char *option, uint64_t size);
+
+/* A holder's name, clean and never empty; the caller frees it. */
+char *answer_holder(const struct trace_reader *reader, trace_name name);
+
+/* Takes " (FILE:LINE)" off the end of a name. */
+void answer_drop_place(char *name);
+
+/* ---- JSON ---- */
+
+json_t *answer_number(uint64_t value);
+json_t *answer_address(uint64_t value);
+json_t *answer_text(const char *text); /* cleaned */
+json_t *answer_name(const struct trace_reader *reader, trace_name name); /* null for none */
+json_t *answer_event(uint64_t index);  /* null for REPLAY_AT_START */
+void answer_put(json_t *object, const char *key, json_t *value);
+
+/* Prints and releases it.  The exit status, or EXIT_INPUT when it could not be written. */
+int answer_print(const struct command *command, json_t *object, int status);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One walk over the model's extents, with the names of the blocks beside it.
+ */
+#include "tools/engine/autopsy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/engine/blocks.h"
+#include "tools/engine/moment.h"
+#include "tools/xalloc.h"
+
+/* Blocks by the model's address. */
+struct named {
+	struct table_key key; /* the model's address; the tag is the holder */
+	uint64_t ptr;         /* the trace's */
+};
+
+struct walk {
+	struct autopsy *autopsy;
+	struct table names;
+	struct pin pin; /* the segment that is being walked */
+	bool in_segment;
+};
+
+static void
+name_blocks(struct walk *walk, const struct run *run)
+{
+	const struct run_block *block;
+	size_t cursor = 0;
+
+	table_init(&walk->names, sizeof(struct named));
+	while ((block = table_next(&run->blocks, &cursor)) != NULL) {
+		struct named *named;
+
+		if (block->state != BLOCK_LIVE)
+			continue;
+		named = table_add(&walk->names, block->ptr);
+		named->key.tag = block->key.tag;
+		named->ptr = block->key.key;
+	}
+}
+
+/* Keeps those with the most free bytes; the first of equal ones. */
+static void
+end_segment(struct walk *walk)
+{
+	struct autopsy *autopsy = walk->autopsy;
+	const struct pin *pin = &walk->pin;
+	size_t at;
+
+	if (!walk->in_segment || pin->free == 0)
+		return;
+	if (pin->live_blocks == 0) {
+		autopsy->idle += pin->free == pin->size ? pin->size : 0;
+		return;
+	}
+	at = autopsy->pin_count < AUTOPSY_PINS ? autopsy->pin_count++ : AUTOPSY_PINS;
+	for (; at > 0 && autopsy->pins[at - 1].free < pin->free; at--)
+		if (at < AUTOPSY_PINS)
+			autopsy->pins[at] = autopsy->pins[at - 1];
+	if (at < AUTOPSY_PINS)
+		autopsy->pins[at] = *pin;
+}
+
+static void
+add_live(struct walk *walk, const struct soma_extent *extent)
+{
+	const struct named *named = table_find(&walk->names, extent->address);
+	struct pin *pin = &walk->pin;
+	struct pin_block block = { named != NULL ? named->ptr : extent->address, extent->requested,
+				   named != NULL ? named->key.tag : 0 };
+	size_t at;
+
+	pin->live_blocks++;
+	at = pin->block_count < AUTOPSY_PIN_BLOCKS ? pin->block_count++ : AUTOPSY_PIN_BLOCKS;
+	for (; at > 0 && pin->blocks[at - 1].size > block.size; at--)
+		if (at < AUTOPSY_PIN_BLOCKS)
+			pin->blocks[at] = pin->blocks[at - 1];
+	if (at < AUTOPSY_PIN_BLOCKS)
+		pin->blocks[at] = block;
+}
+
+static bool
+visit(void *context, const struct soma_extent *extent)
+{
+	struct walk *walk = context;
+
+	switch (extent->kind) {
+	case SOMA_EXTENT_SEGMENT:
+		end_segment(walk);
+		walk->in_segment = true;
+		walk->pin = (struct pin){ .address = extent->address, .size = extent->size };
+		break;
+	case SOMA_EXTENT_LIVE:
+		add_live(walk, extent);
+		break;
+	case SOMA_EXTENT_FREE:
+		walk->pin.free += extent->size;
+		break;
+	case SOMA_EXTENT_PENDING:
+	case SOMA_EXTENT_HOLE:
+		break;
+	}
+	return true;
+}
+
+static void
+look(struct autopsy *autopsy, struct run *run, uint64_t event, uint64_t size, uint64_t stream)
+{
+	struct walk walk = { .autopsy = autopsy };
+
+	autopsy->taken = true;
+	autopsy->event = event;
+	autopsy->size = size;
+	moment_take(&run->streams, stream, run->padding, &autopsy->moment);
+	autopsy->holders = holders_rank_now(&run->holders, &autopsy->holder_count);
+	name_blocks(&walk, run);
+	soma_model_walk(run->model, visit, &walk);
+	end_segment(&walk);
+	table_fini(&walk.names);
+}
+
+void
+autopsy_take(struct autopsy *autopsy, struct run *run, uint64_t event, uint64_t size, uint64_t stream)
+{
+	look(autopsy, run, event, size, stream);
+	autopsy->verdict = run->result->oom;
+}
+
+/* The detail is a number: of bytes free on the device. */
+static bool
+read_device_free(const char *text, uint64_t *bytes)
+{
+	char *end;
+	unsigned long long value = strtoull(text, &end, 10);
+
+	*bytes = value;
+	return text[0] >= '0' && text[0] <= '9' && *end == '\0';
+}
+
+void
+autopsy_take_recorded(struct autopsy *autopsy, struct run *run, const struct trace_event *event,
+		      uint64_t stream)
+{
+	const struct replay_options *options = run->plan->options;
+	uint64_t wanted = options->round != NULL ? options->round(options->round_context, event->size)
+						 : event->size;
+
+	look(autopsy, run, event->index, event->size, stream);
+	autopsy->recorded = true;
+	if (event->op == TRACE_OOM)
+		autopsy->has_device_free = read_device_free(trace_name_text(run->reader, event->detail),
+							    &autopsy->device_free);
+	moment_verdict(&run->streams, stream, wanted, autopsy->moment.reserved + autopsy->device_free,
+		       &autopsy->verdict);
+	autopsy->verdict.event = event->index;
+	autopsy->verdict.requested = event->size;
+	autopsy->verdict.live_requested -= run->padding;
+}
+
+void
+autopsy_fini(struct autopsy *autopsy)
+{
+	free(autopsy->holders);
+	*autopsy = (struct autopsy){ 0 };
+}

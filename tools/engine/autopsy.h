@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a model when memory ran out: what is free and for whom, which live blocks
+ * keep whole segments, who holds the most.
+ */
+#ifndef SOMA_TOOLS_ENGINE_AUTOPSY_H
+#define SOMA_TOOLS_ENGINE_AUTOPSY_H
+
+#include "tools/engine/run.h"
+
+#define AUTOPSY_PINS 10
+#define AUTOPSY_PIN_BLOCKS 3
+
+struct pin_block {
+	uint64_t address, size; /* the trace's address where it is known, else the model's */
+	trace_name holder;
+};
+
+/* A segment that is partly free, and the smallest blocks in it. */
+struct pin {
+	uint64_t address, size, free;
+	uint64_t live_blocks;
+	struct pin_block blocks[AUTOPSY_PIN_BLOCKS];
+	size_t block_count;
+};
+
+struct autopsy {
+	bool taken;
+	bool recorded; /* the trace tells of the failure; else the replay met it */
+	uint64_t event, size;
+	bool has_device_free;
+	uint64_t device_free; /* as the trace tells */
+	struct replay_moment moment;
+	struct replay_oom verdict;
+	uint64_t idle;          /* bytes of segments that are wholly free: cached */
+	struct pin pins[AUTOPSY_PINS]; /* the most free bytes first */
+	size_t pin_count;
+	struct holder_rank *holders; /* at that moment */
+	size_t holder_count;
+};
+
+/* The allocation has just failed in the model. */
+void autopsy_take(struct autopsy *autopsy, struct run *run, uint64_t event, uint64_t size, uint64_t stream);
+
+/* The trace says that it failed.  The capacity is taken to be what is reserved and what
+ * was free on the device. */
+void autopsy_take_recorded(struct autopsy *autopsy, struct run *run, const struct trace_event *event,
+			   uint64_t stream);
+
+void autopsy_fini(struct autopsy *autopsy);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lifetimes of a device's blocks, as an offline packing wants them: in events.
+ */
+#ifndef SOMA_TOOLS_ENGINE_LIVES_H
+#define SOMA_TOOLS_ENGINE_LIVES_H
+
+#include "tools/engine/engine.h"
+#include "tools/pack/pack.h"
+
+struct lives {
+	struct pack_item *items; /* requested sizes; what is never freed lives to the end */
+	size_t count, room;
+	bool complete; /* false: more than count_max; then only the sums are right */
+	/* The largest sums of live sizes, a block living until its free. */
+	uint64_t peak_requested;
+	uint64_t peak_rounded; /* each size rounded up to `alignment` */
+};
+
+/*
+ * A block's addresses are taken until its free has completed in the trace.  Times are the
+ * device's events, from 1; what was there at the start lives from 0.
+ */
+enum soma_status lives_read(struct replay_session *session, int32_t device, uint64_t alignment,
+			    size_t count_max, struct lives *lives, struct trace_error *error);
+void lives_fini(struct lives *lives);
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `soma fit`: how much memory a trace needs, under each policy and at best.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/answer.h"
+#include "tools/engine/fit.h"
+#include "tools/engine/lives.h"
+#include "tools/pack/pack.h"
+#include "tools/progress.h"
+#include "tools/report/report.h"
+#include "tools/units.h"
+
+/* The alignment of every preset. */
+#define ALIGNMENT 512
+#define POLICIES_MAX 16
+
+/* Packing more blocks than this takes longer than anybody wants to wait. */
+#define PACK_COUNT_MAX 200000
+
+struct fit_values {
+	uint64_t capacity;
+	unsigned policy, complete;
+	int32_t device;
+	bool json;
+};
+
+const char *const fit_paragraphs[] = {
+	"Finds the smallest capacity at which the trace passes under each policy, and how small it could be: "
+	"the largest sum of live sizes, which nothing can be below, and an offline packing, which "
+	"knows every lifetime beforehand.",
+	"With less memory an allocator acts otherwise, so that passing at one capacity says nothing of a "
+	"larger one. The search therefore rules out capacities from the bound upwards, skipping none. The "
+	"answer is the least that passes, and one byte less fails; where that took too many replays the answer "
+	"is marked: it passes, and one byte less fails, but something smaller may pass, too.",
+	"The packing is the best of several orders, improved for a fixed number of steps, so that the answer "
+	"is the same everywhere. It is checked for overlaps before it is shown. Sizes are rounded up to "
+	"512 bytes for it.",
+	NULL,
+};
+
+const struct option_row fit_options[] = {
+	{ "capacity", 'c', OPTION_SIZE, offsetof(struct fit_values, capacity), "SIZE", NULL,
+	  "Also say whether the trace passes at this capacity, for each policy. The exit status is 1 when "
+	  "it passes under none." },
+	{ "policy", 'p', OPTION_CHOICE, offsetof(struct fit_values, policy), "auto|strict|cuda|pytorch",
+	  answer_policies, "Only this policy. The default, auto, is all of them." },
+	{ "complete", 'k', OPTION_CHOICE, offsetof(struct fit_values, complete), "free|sync|never",
+	  replay_complete_names, "When a stream has executed a free; see soma replay." },
+	{ "device", 'd', OPTION_NUMBER, offsetof(struct fit_values, device), "N", NULL,
+	  "The device. The default is the one with the most allocations." },
+	{ "json", 'j', OPTION_FLAG, offsetof(struct fit_values, json), NULL, NULL,
+	  "Print one JSON object instead of the report; sizes in it are bytes." },
+	{ .name = NULL },
+};
+
+struct policy_row {
+	const struct soma_policy *policy;
+	enum soma_status status; /* not OK: `error` says why it cannot be replayed */
+	struct trace_error error;
+	struct fit fit;
+	bool asked, passes; /* at the capacity asked for */
+};
+
+struct answer {
+	const char *path;
+	const struct trace_reader *reader;
+	const struct fit_values *values;
+	struct policy_row rows[POLICIES_MAX];
+	size_t row_count;
+	struct lives lives;
+	struct pack_result pack;
+	bool packed;
+};
+
+/* ---- finding ------------------------------------------------------------------ */
+
+static struct replay_options
+options_of(const struct answer *answer, const struct soma_policy *policy)
+{
+	struct replay_options options = answer_options();
+
+	options.policy = policy;
+	options.complete = (enum replay_complete)answer->values->complete;
+	options.device = answer->values->device;
+	return options;
+}
+
+static enum soma_status
+try_asked(struct replay_session *session, struct answer *answer, struct policy_row *row)
+{
+	struct replay_options options = options_of(answer, row->policy);
+	struct replay_result result;
+	enum soma_status status;
+
+	if (answer->values->capacity == 0)
+		return SOMA_STATUS_OK;
+	options.capacity = answer->values->capacity;
+	options.stop_at_failure = true;
+	status = replay_again(session, &options, &result, &row->error);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	row->asked = true;
+	row->passes = !result.oom.happened;
+	replay_result_fini(&result);
+	return SOMA_STATUS_OK;
+}
+
+/* A policy that cannot replay this trace is a row that says so; other failures end it. */
+static enum soma_status
+find_row(struct replay_session *session, struct answer *answer, const struct soma_policy *policy,
+	 struct trace_error *error)
+{
+	struct policy_row *row = &answer->rows[answer->row_count++];
+	struct replay_options options = options_of(answer, policy);
+
+	*row = (struct policy_row){ .policy = policy };
+	row->status = fit_find(session, &options, answer->lives.peak_rounded, FIT_EVENTS_DEFAULT, &row->fit,
+			       &row->error);
+	if (row->status == SOMA_STATUS_OK)
+		row->status = try_asked(session, answer, row);
+	if (row->status == SOMA_STATUS_OK || row->status == SOMA_STATUS_NOT_SUPPORTED)
+		return SOMA_STATUS_OK;
+	*error = row->error;
+	return row->status;
+}
+
+static bool
+pack_lives(const struct command *command, struct answer *answer)
+{
+	struct lives *lives = &answer->lives;
+	size_t a, b;
+
+	for (size_t i = 0; i < lives->count; i++)
+		lives->items[i].size = (lives->items[i].size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	pack_run(lives->items, lives->count, PACK_STEPS_DEFAULT, &answer->pack);
+	answer->packed = answer->pack.packed;
+	if (!answer->packed || pack_check(lives->items, lives->count, answer->pack.height, &a, &b))
+		return true;
+	fprintf(stderr, "soma %s: internal error: blocks %zu and %zu overlap in the packing\n", command->name, a,
+		b);
+	return false;
+}
+
+static enum soma_status
+find_all(struct replay_session *session, struct answer *answer, struct trace_error *error)
+{
+	const struct soma_policy *policy = answer_policy(answer->values->policy);
+	enum soma_status status = lives_read(session, answer->values->device, ALIGNMENT, PACK_COUNT_MAX,
+					     &answer->lives, error);
+
+	if (policy != NULL && status == SOMA_STATUS_OK)
+		return find_row(session, answer, policy, error);
+	for (size_t i = 0; status == SOMA_STATUS_OK && (policy = soma_policy_at(i)) != NULL &&
+			   answer->row_count < POLICIES_MAX;
+	     i++)
+		status = find_row(session, answer, policy, error);
+	return status;
+}
+
+/* ---- text --------------------------------------------------------------------- */
+
+static const char *
+claim_text(enum fit_claim claim)
+{
+	switch (claim) {
+	case FIT_LEAST:
+		return "least: nothing smaller passes";
+	case FIT_LOCAL:
+		return "passes, and one byte less fails; something smaller may pass";
+	case FIT_NEVER:
+		return "passes at no capacity";
+	}
+	return "";
+}
+
+static void
+bound_line(const char *label, uint64_t bytes, uint64_t least, const char *note)
+{
+	char size[UNITS_MAX], over[UNITS_MAX] = "";
+
+	if (least > 0 && bytes > least)
+		snprintf(over, sizeof over, "+%.2f %%", 100 * ((double)bytes / (double)least - 1));
+	printf("  %-26s %10s %15" PRIu64 " %9s  %s\n", label, units_bytes(size, bytes), bytes, over, note);
+}
+
+static void
+print_row(const struct policy_row *row, uint64_t least)
+{
+	char label[64];
+
+	snprintf(label, sizeof label, "Policy %s", row->policy->name);
+	if (row->status != SOMA_STATUS_OK)
+		printf("  %-26s not replayed: %s\n", label, row->error.text);
+	else if (row->fit.claim == FIT_NEVER)
+		printf("  %-26s %s\n", label, claim_text(FIT_NEVER));
+	else
+		bound_line(label, row->fit.capacity, least, claim_text(row->fit.claim));
+}
+
+static void
+print_text(const struct answer *answer)
+{
+	const struct lives *lives = &answer->lives;
+	char *shown = report_clean(answer->path), size[UNITS_MAX], note[96] = "";
+
+	printf("%s\n  %s\n\n", shown, trace_format(answer->reader));
+	free(shown);
+	bound_line("Live bytes at most", lives->peak_requested, 0, "as requested: nothing is below this");
+	bound_line("Live bytes, rounded", lives->peak_rounded, lives->peak_requested,
+		   "each block rounded up to 512 B");
+	if (answer->packed) {
+		snprintf(note, sizeof note, "%s; its own bound is %" PRIu64, answer->pack.order,
+			 answer->pack.bound);
+		bound_line("Offline packing", answer->pack.height, lives->peak_requested, note);
+	} else {
+		printf("  %-26s too many blocks\n", "Offline packing");
+	}
+	for (size_t i = 0; i < answer->row_count; i++)
+		print_row(&answer->rows[i], lives->peak_requested);
+	if (answer->values->capacity == 0)
+		return;
+	printf("\nAt %s:\n", units_bytes(size, answer->values->capacity));
+	for (size_t i = 0; i < answer->row_count; i++)
+		if (answer->rows[i].asked)
+			printf("  %-10s %s\n", answer->rows[i].policy->name,
+			       answer->rows[i].passes ? "passes" : "runs out of memory");
+}
+
+/* ---- JSON ----------------------------------------------------------------------- */
+
+static json_t *
+row_object(const struct policy_row *row)
+{
+	static const char *const claims[] = { "least", "local", "never" };
+	json_t *object = json_object();
+
+	answer_put(object, "policy", json_string(row->policy->name));
+	answer_put(object, "error", row->status != SOMA_STATUS_OK ? answer_text(row->error.text) : json_null());
+	if (row->status != SOMA_STATUS_OK)
+		return object;
+	answer_put(object, "claim", json_string(claims[row->fit.claim]));
+	answer_put(object, "capacity",
+		   row->fit.claim != FIT_NEVER ? answer_number(row->fit.capacity) : json_null());
+	answer_put(object, "replays", answer_number(row->fit.replays));
+	answer_put(object, "passes", row->asked ? json_boolean(row->passes) : json_null());
+	return object;
+}
+
+static json_t *
+packing_object(const struct answer *answer)
+{
+	json_t *object;
+
+	if (!answer->packed)
+		return json_null();
+	object = json_object();
+	answer_put(object, "height", answer_number(answer->pack.height));
+	answer_put(object, "bound", answer_number(answer->pack.bound));
+	answer_put(object, "order", json_string(answer->pack.order));
+	answer_put(object, "blocks", answer_number(answer->lives.count));
+	return object;
+}
+
+static json_t *
+answer_object(const struct answer *answer, bool truncated)
+{
+	json_t *object = json_object(), *rows = json_array();
+
+	for (size_t i = 0; i < answer->row_count; i++)
+		json_array_append_new(rows, row_object(&answer->rows[i]));
+	answer_put(object, "trace", answer_text(answer->path));
+	answer_put(object, "truncated", json_boolean(truncated));
+	answer_put(object, "peak_live_requested", answer_number(answer->lives.peak_requested));
+	answer_put(object, "peak_live_rounded", answer_number(answer->lives.peak_rounded));
+	answer_put(object, "packing", packing_object(answer));
+	answer_put(object, "capacity",
+		   answer->values->capacity > 0 ? answer_number(answer->values->capacity) : json_null());
+	answer_put(object, "policies", rows);
+	return object;
+}
+
+static int
+verdict(const struct answer *answer)
+{
+	bool any = answer->values->capacity == 0;
+
+	for (size_t i = 0; i < answer->row_count; i++)
+		any |= answer->rows[i].passes;
+	return any ? EXIT_FINE : EXIT_BAD_NEWS;
+}
+
+static int
+show(const struct command *command, struct answer *answer, bool truncated)
+{
+	int status = truncated ? EXIT_BAD_NEWS : verdict(answer);
+
+	if (answer->lives.complete && !pack_lives(command, answer))
+		return EXIT_INPUT;
+	if (answer->values->json)
+		return answer_print(command, answer_object(answer, truncated), status);
+	print_text(answer);
+	return status;
+}
+
+static int
+fit_reader(const struct command *command, struct answer *answer, struct trace_reader *reader)
+{
+	struct replay_options options = options_of(answer, NULL);
+	struct replay_session *session;
+	struct trace_error error;
+	enum soma_status status = replay_begin(reader, &options, &session, &error);
+	int end;
+
+	if (status == SOMA_STATUS_OK)
+		status = find_all(session, answer, &error);
+	if (status != SOMA_STATUS_OK)
+		end = answer_engine_error(command, answer->path, status, &error);
+	else
+		end = show(command, answer, answer_session_truncated(command, session));
+	lives_fini(&answer->lives);
+	replay_end(session);
+	return end;
+}
+
+int
+command_fit(const struct command *command, int argc, char **argv)
+{
+	struct fit_values values = { .device = REPLAY_DEVICE_ANY };
+	struct answer answer = { .values = &values };
+	struct trace_reader *reader;
+	int first, status = options_parse(command, argc, argv, &values, &first);
+
+	if (status < 0)
+		status = answer_check_size(command, "capacity", values.capacity);
+	if (status >= 0)
+		return status;
+	answer.path = answer_operand(command, argc, argv, first, &status);
+	if (answer.path == NULL)
+		return status;
+	reader = answer_open(command, answer.path);
+	if (reader == NULL)
+		return EXIT_INPUT;
+	answer.reader = reader;
+	status = fit_reader(command, &answer, reader);
+	trace_close(reader);
+	return status;
+}

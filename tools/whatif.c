@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `soma whatif`: one trace under several settings.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/answer.h"
+#include "tools/engine/settings.h"
+#include "tools/report/report.h"
+#include "tools/units.h"
+
+struct whatif_values {
+	unsigned policy;
+	uint64_t capacity;
+	int32_t device;
+	struct option_list sets;
+	bool json;
+};
+
+const char *const whatif_paragraphs[] = {
+	"Replays the trace under the policy as it is, and once for each --set, and compares peaks, utilisation, "
+	"segments and whether memory runs out. What the plain policy reproduces of the recorded addresses is "
+	"said first: it tells how far the rest can be trusted.",
+	"The settings are PyTorch's, of PYTORCH_CUDA_ALLOC_CONF, for the policy pytorch: max_split_size_mb, "
+	"max_non_split_rounding_mb, garbage_collection_threshold (of the capacity: it does nothing without "
+	"one), roundup_power2_divisions (a number, or a list such as [256:1,512:2,>:4]), "
+	"expandable_segments. A further one, capacity, sets the most that may be reserved.",
+	"Recorded segments are reused where they fit. Segments that the trace releases are released here, too, "
+	"where they are free.",
+	NULL,
+};
+
+#define FIELD(name) offsetof(struct whatif_values, name)
+
+const struct option_row whatif_options[] = {
+	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch", answer_policies,
+	  "The allocator; see soma replay. Only pytorch has settings beside the capacity." },
+	{ "set", 's', OPTION_LIST, FIELD(sets), "KEY=VALUE[,KEY=VALUE]", NULL,
+	  "A row of the table: one or more settings that hold together. May be given more than once." },
+	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
+	  "The most that may be reserved, in every row. The default, 0, is no limit." },
+	{ "device", 'd', OPTION_NUMBER, FIELD(device), "N", NULL,
+	  "The device. The default is the one with the most allocations." },
+	{ "json", 'j', OPTION_FLAG, FIELD(json), NULL, NULL,
+	  "Print one JSON object instead of the report; sizes in it are bytes." },
+	{ .name = NULL },
+};
+
+struct row {
+	const char *text;
+	struct settings settings;
+	struct soma_policy policy;
+	const char *unsupported;
+	struct replay_result result;
+};
+
+struct table_of_rows {
+	const char *path;
+	const struct trace_reader *reader;
+	struct row rows[OPTION_LIST_MAX + 1]; /* [0]: the baseline */
+	size_t count;
+};
+
+/* ---- replaying ------------------------------------------------------------------- */
+
+/* The policy that the baseline took; with settings it must be theirs. */
+static enum soma_status
+replay_row(struct replay_session *session, const struct whatif_values *values,
+	   const struct soma_policy *baseline, struct row *row, struct trace_error *error)
+{
+	struct replay_options options = answer_options();
+
+	options.policy = baseline != NULL ? baseline : answer_policy(values->policy);
+	options.capacity = values->capacity;
+	options.device = values->device;
+	if (row->text != NULL && strcmp(options.policy->name, "pytorch") == 0)
+		settings_apply(&row->settings, &row->policy, &options);
+	else if (row->text != NULL && row->settings.capacity > 0)
+		options.capacity = row->settings.capacity;
+	return replay_again(session, &options, &row->result, error);
+}
+
+static bool
+has_pytorch_settings(const struct settings *settings)
+{
+	return settings->max_split > 0 || settings->collect_threshold > 0 || settings->rounds ||
+	       settings->expandable;
+}
+
+static enum soma_status
+replay_rows(struct replay_session *session, const struct whatif_values *values, struct table_of_rows *table,
+	    struct trace_error *error)
+{
+	enum soma_status status = replay_row(session, values, NULL, &table->rows[0], error);
+	const struct soma_policy *policy = table->rows[0].result.policy;
+
+	for (size_t i = 1; status == SOMA_STATUS_OK && i < table->count; i++) {
+		struct row *row = &table->rows[i];
+
+		row->unsupported = settings_unsupported(&row->settings);
+		if (strcmp(policy->name, "pytorch") != 0 && has_pytorch_settings(&row->settings)) {
+			snprintf(error->text, sizeof error->text,
+				 "the settings of '%s' are those of the policy pytorch, and this replay is "
+				 "under %s; --policy pytorch",
+				 row->text, policy->name);
+			return SOMA_STATUS_INVALID_VALUE;
+		}
+		if (row->unsupported == NULL)
+			status = replay_row(session, values, policy, row, error);
+	}
+	return status;
+}
+
+/* ---- text ------------------------------------------------------------------------- */
+
+static void
+print_parity(const struct replay_parity *parity)
+{
+	if (!parity->applies)
+		printf("Baseline: the trace records no addresses of this policy to compare with.\n");
+	else
+		printf("Baseline: %" PRIu64 " of %" PRIu64 " recorded addresses reproduced%s.\n",
+		       parity->reproduced, parity->recorded,
+		       parity->disturbed ? " (the capacity made segments go)" : "");
+}
+
+static void
+print_row(const struct row *row, const struct replay_result *baseline)
+{
+	const struct replay_result *result = &row->result;
+	char reserved[UNITS_MAX], share[UNITS_MAX], change[UNITS_MAX] = "", missing[UNITS_MAX];
+
+	if (row->unsupported != NULL) {
+		printf("%10s %8s %8s %8s  %-40s  %s\n", "-", "", "-", "-", row->text, row->unsupported);
+		return;
+	}
+	if (result != baseline && baseline->peak_reserved > 0)
+		snprintf(change, sizeof change, "%+.1f %%",
+			 100 * ((double)result->peak_reserved / (double)baseline->peak_reserved - 1));
+	printf("%10s %8s %8s %8" PRIu64 "  %-40s", units_bytes(reserved, result->peak_reserved), change,
+	       units_percent(share, result->peak_live_requested, result->peak_reserved),
+	       result->counts.segments, row->text != NULL ? row->text : "(as it is)");
+	if (result->oom.happened)
+		printf("  out of memory at event %" PRIu64 ", %s short", result->oom.event,
+		       units_bytes(missing, result->oom.short_by));
+	putchar('\n');
+}
+
+static void
+print_text(const struct table_of_rows *table, uint64_t capacity)
+{
+	const struct replay_result *baseline = &table->rows[0].result;
+	char *shown = report_clean(table->path), size[UNITS_MAX];
+
+	printf("%s\n  %s, policy %s, capacity %s\n", shown, trace_format(table->reader),
+	       baseline->policy->name, capacity > 0 ? units_bytes(size, capacity) : "unlimited");
+	free(shown);
+	print_parity(&baseline->parity);
+	printf("\n%10s %8s %8s %8s  %s\n", "reserved", "", "used", "segments", "settings");
+	for (size_t i = 0; i < table->count; i++)
+		print_row(&table->rows[i], baseline);
+}
+
+/* ---- JSON -------------------------------------------------------------------------- */
+
+static json_t *
+oom_object(const struct replay_oom *oom)
+{
+	json_t *object;
+
+	if (!oom->happened)
+		return json_null();
+	object = json_object();
+	answer_put(object, "event", answer_event(oom->event));
+	answer_put(object, "requested", answer_number(oom->requested));
+	answer_put(object, "short_by", answer_number(oom->short_by));
+	answer_put(object, "reason", json_string(replay_oom_text(oom->reason)));
+	return object;
+}
+
+static json_t *
+row_object(const struct row *row)
+{
+	const struct replay_result *result = &row->result;
+	json_t *object = json_object();
+
+	answer_put(object, "settings", row->text != NULL ? answer_text(row->text) : json_null());
+	answer_put(object, "not_supported",
+		   row->unsupported != NULL ? json_string(row->unsupported) : json_null());
+	if (row->unsupported != NULL)
+		return object;
+	answer_put(object, "peak_live_requested", answer_number(result->peak_live_requested));
+	answer_put(object, "peak_reserved", answer_number(result->peak_reserved));
+	answer_put(object, "utilisation",
+		   json_real(result->peak_reserved > 0 ? (double)result->peak_live_requested /
+								 (double)result->peak_reserved
+						       : 0));
+	answer_put(object, "segments", answer_number(result->counts.segments));
+	answer_put(object, "failed", answer_number(result->counts.failed));
+	answer_put(object, "oom", oom_object(&result->oom));
+	return object;
+}
+
+static json_t *
+table_object(const struct table_of_rows *table, uint64_t capacity, bool truncated)
+{
+	const struct replay_result *baseline = &table->rows[0].result;
+	json_t *object = json_object(), *rows = json_array(), *parity = json_null();
+
+	for (size_t i = 0; i < table->count; i++)
+		json_array_append_new(rows, row_object(&table->rows[i]));
+	if (baseline->parity.applies) {
+		parity = json_object();
+		answer_put(parity, "recorded", answer_number(baseline->parity.recorded));
+		answer_put(parity, "reproduced", answer_number(baseline->parity.reproduced));
+	}
+	answer_put(object, "trace", answer_text(table->path));
+	answer_put(object, "policy", json_string(baseline->policy->name));
+	answer_put(object, "capacity", capacity > 0 ? answer_number(capacity) : json_null());
+	answer_put(object, "truncated", json_boolean(truncated));
+	answer_put(object, "parity", parity);
+	answer_put(object, "rows", rows);
+	return object;
+}
+
+/* ---- the command --------------------------------------------------------------------- */
+
+static int
+whatif_reader(const struct command *command, const struct whatif_values *values, struct table_of_rows *table,
+	      struct trace_reader *reader)
+{
+	struct replay_options options = answer_options();
+	struct replay_session *session;
+	struct trace_error error;
+	enum soma_status status = replay_begin(reader, &options, &session, &error);
+	int end = EXIT_FINE;
+
+	if (status == SOMA_STATUS_OK)
+		status = replay_rows(session, values, table, &error);
+	if (status != SOMA_STATUS_OK) {
+		end = answer_engine_error(command, table->path, status, &error);
+	} else {
+		bool truncated = answer_session_truncated(command, session);
+
+		end = truncated ? EXIT_BAD_NEWS : EXIT_FINE;
+		if (values->json)
+			end = answer_print(command, table_object(table, values->capacity, truncated), end);
+		else
+			print_text(table, values->capacity);
+	}
+	for (size_t i = 0; i < table->count; i++)
+		replay_result_fini(&table->rows[i].result);
+	replay_end(session);
+	return end;
+}
+
+static int
+parse_sets(const struct command *command, const struct option_list *sets, struct table_of_rows *table)
+{
+	char buffer[512];
+
+	table->count = 1;
+	for (size_t i = 0; i < sets->count; i++) {
+		struct row *row = &table->rows[table->count++];
+		const char *problem =
+			settings_parse(sets->at[i], &row->settings, buffer, sizeof buffer);
+
+		if (problem != NULL)
+			return usage_error(command, "--set: %s", problem);
+		row->text = sets->at[i];
+	}
+	return -1;
+}
+
+int
+command_whatif(const struct command *command, int argc, char **argv)
+{
+	struct whatif_values values = { .device = REPLAY_DEVICE_ANY };
+	struct table_of_rows table = { 0 };
+	struct trace_reader *reader;
+	int first, status = options_parse(command, argc, argv, &values, &first);
+
+	if (status < 0)
+		status = answer_check_size(command, "capacity", values.capacity);
+	if (status < 0)
+		status = parse_sets(command, &values.sets, &table);
+	if (status >= 0)
+		return status;
+	table.path = answer_operand(command, argc, argv, first, &status);
+	if (table.path == NULL)
+		return status;
+	reader = answer_open(command, table.path);
+	if (reader == NULL)
+		return EXIT_INPUT;
+	table.reader = reader;
+	status = whatif_reader(command, &values, &table, reader);
+	trace_close(reader);
+	return status;
+}
