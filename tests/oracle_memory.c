@@ -222,11 +222,28 @@ age_of(const struct oracle *o, const struct block *b, uint64_t *age)
 	return wholly_free(b) && b->segment->pool + 1 == o->policy.pool_count;
 }
 
+/* The least (size, address) of those that go. */
+static struct block *
+next_collected(const struct oracle *o, uint64_t sum, uint64_t count)
+{
+	struct block *best = NULL;
+	uint64_t age;
+
+	for (size_t i = 0; i < o->block_count; i++) {
+		struct block *b = o->blocks[i];
+
+		if (age_of(o, b, &age) && age * count >= sum && (best == NULL || b->size < best->size))
+			best = b;
+	}
+	return best;
+}
+
 /* Releases all that are at least as old as the average; the bytes of it. */
 static uint64_t
 collect_once(struct oracle *o)
 {
 	uint64_t sum = 0, count = 0, released = 0, age;
+	struct block *b;
 
 	for (size_t i = 0; i < o->block_count; i++) {
 		if (age_of(o, o->blocks[i], &age)) {
@@ -234,15 +251,9 @@ collect_once(struct oracle *o)
 			count++;
 		}
 	}
-	for (size_t i = 0; i < o->block_count;) {
-		struct block *b = o->blocks[i];
-
-		if (age_of(o, b, &age) && age * count >= sum) {
-			released += b->size;
-			release_segment(o, b);
-		} else {
-			i++;
-		}
+	while ((b = next_collected(o, sum, count)) != NULL) {
+		released += b->size;
+		release_segment(o, b);
 	}
 	return released;
 }

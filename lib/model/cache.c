@@ -92,8 +92,6 @@ soma__cache_collect(struct soma_model *model)
 	uint64_t reserved = model->stats.reserved, target, released = 0, now = 1;
 	struct ages ages;
 
-	if (model->policy.collect_above == 0 || reserved <= model->policy.collect_above)
-		return true;
 	ages = sum_ages(model);
 	if (ages.count == 0)
 		return true;

@@ -26,6 +26,13 @@ soma__cache_allows(const struct soma_model *model, uint64_t granules, uint64_t b
 	return soma__bytes(model, block - granules) < model->policy.oversize_slack;
 }
 
+/* Whether growing has to collect first. */
+static inline bool
+soma__cache_collects(const struct soma_model *model)
+{
+	return model->policy.collect_above != 0 && model->stats.reserved > model->policy.collect_above;
+}
+
 /* Releases what has been idle for long, while more than collect_above is reserved.  False: no
  * host memory. */
 bool soma__cache_collect(struct soma_model *model);

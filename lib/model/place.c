@@ -309,7 +309,8 @@ place_elsewhere(struct soma_model *model, struct soma__stream *stream, unsigned 
 		placement->block = soma__block_take(model, node, granules);
 		return SOMA_STATUS_OK;
 	}
-	if (!soma__cache_collect(model))
+	if (soma__cache_collects(model) && !(soma__segments_reserve_growth(model, stream, pool, granules) &&
+					     soma__cache_collect(model)))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	growth = soma__segments_grow(model, stream, pool, granules, &placement->block);
 	if (growth != SOMA__GROWTH_REFUSED)
