@@ -36,7 +36,7 @@ START_TEST(recorded_parts_are_followed_and_compared)
 	ck_assert_str_eq(replayed.result.policy->name, "pytorch");
 	reproduced(&replayed, 3, 2);
 	ck_assert_uint_eq(replayed.result.peak_reserved, 42 * MIB);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -54,7 +54,7 @@ START_TEST(another_place_than_the_recorded_one_is_a_difference)
 	ck_assert_uint_eq(replayed.result.parity.segments_recorded, 2);
 	ck_assert_uint_eq(replayed.result.parity.event, 3);
 	ck_assert_uint_eq(replayed.result.parity.got_ptr, 0x7f0000000400);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -71,7 +71,7 @@ START_TEST(only_what_is_missing_behind_a_free_block_is_mapped)
 		     options_for(NULL));
 	reproduced(&replayed, 2, 2);
 	ck_assert_uint_eq(replayed.result.peak_reserved, UNITS_20(2));
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -88,7 +88,7 @@ START_TEST(the_end_of_the_range_is_used_last)
 		     "5,,alloc,0,1," BASE ",4194304,,,\n",
 		     options_for(NULL));
 	reproduced(&replayed, 3, 1);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -107,13 +107,13 @@ START_TEST(whole_units_are_unmapped_for_want_of_room)
 	ck_assert_uint_eq(replayed.result.counts.failed, 0);
 	ck_assert_uint_eq(replayed.result.peak_reserved, UNITS_20(2));
 	ck_assert(!replayed.result.parity.applies);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 	options.capacity = UNITS_20(2) - 1;
 	replay_lines(&replayed, "1,,alloc,0,1,0x1000,31457280,,,\n", options);
 	ck_assert_uint_eq(replayed.result.counts.failed, 1);
 	ck_assert(replayed.result.oom.happened);
 	ck_assert_uint_eq(replayed.result.oom.short_by, 1);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -130,7 +130,7 @@ START_TEST(a_deferred_free_keeps_its_memory_until_it_completes)
 		     "6,,alloc,0,1," BASE ",600,,,\n",
 		     options_for(NULL));
 	reproduced(&replayed, 3, 1);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -149,7 +149,7 @@ START_TEST(what_is_unmapped_may_be_mapped_again)
 	reproduced(&replayed, 2, 2);
 	ck_assert_uint_eq(replayed.result.counts.unreleased, 0);
 	ck_assert_uint_eq(replayed.result.peak_reserved, UNITS_20(1));
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -167,7 +167,7 @@ START_TEST(what_the_replay_uses_is_not_unmapped)
 		     options_for(NULL));
 	ck_assert_uint_eq(replayed.result.counts.unreleased, 3);
 	ck_assert_uint_eq(replayed.result.counts.live_bytes, 10485760);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -183,16 +183,16 @@ START_TEST(without_them_the_same_allocations_take_segments_of_their_own)
 	replay_lines(&replayed, lines, options);
 	reproduced(&replayed, 2, 2);
 	ck_assert_uint_eq(replayed.result.peak_reserved, 40 * MIB);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 	options.expandable = REPLAY_EXPANDABLE_OFF;
 	replay_lines(&replayed, lines, options);
 	ck_assert(!replayed.result.expandable);
 	ck_assert(!replayed.result.parity.applies);
 	ck_assert_uint_eq(replayed.result.peak_reserved, 36 * MIB);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 	replay_lines(&replayed, lines, options_for("cuda"));
 	ck_assert(!replayed.result.expandable);
-	replay_end(&replayed);
+	replayed_end(&replayed);
 }
 END_TEST
 
@@ -242,7 +242,7 @@ START_TEST(any_sequence_of_events_is_survived)
 				  replayed.result.at_peak.live_capacity);
 		ck_assert_uint_le(replayed.result.at_peak.live_capacity, replayed.result.at_peak.reserved);
 		ck_assert_uint_le(replayed.result.peak_live_requested, replayed.result.peak_reserved);
-		replay_end(&replayed);
+		replayed_end(&replayed);
 	}
 }
 END_TEST

@@ -95,7 +95,7 @@ START_TEST(on_mapped_pages_the_recordings_need_little_more_than_they_use)
 		replay_mapped(&replayed, known->file, known->peak_live + known->peak_live / 200);
 		ck_assert_uint_le(10 * counts->steals, counts->allocs);
 		few = counts->allocs < 1000;
-		replay_end(&replayed);
+		replayed_end(&replayed);
 		if (few)
 			continue;
 		for (unsigned limited = 0; limited < 2; limited++) {
@@ -105,7 +105,7 @@ START_TEST(on_mapped_pages_the_recordings_need_little_more_than_they_use)
 			ck_assert_uint_ge(50 * replayed.result.peak_live_requested,
 					  49 * replayed.result.peak_reserved);
 			ck_assert_uint_le(100 * counts->maps, 21 * (counts->allocs + counts->start_blocks));
-			replay_end(&replayed);
+			replayed_end(&replayed);
 		}
 	}
 }
