@@ -4,6 +4,9 @@
  */
 #include "tools/engine/fit.h"
 
+/* What a replay of nothing costs, in events. */
+#define REPLAY_COST 200
+
 struct search {
 	struct replay_session *session;
 	struct replay_options options;
@@ -30,7 +33,7 @@ try_capacity(struct search *search, uint64_t capacity)
 	search->passed = !result.oom.happened;
 	search->next = result.least_refused;
 	search->reserved = result.peak_reserved;
-	search->events += result.counts.events;
+	search->events += result.counts.events + result.counts.start_blocks + REPLAY_COST;
 	replay_result_fini(&result);
 	return SOMA_STATUS_OK;
 }

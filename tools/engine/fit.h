@@ -25,8 +25,8 @@ struct fit {
 	uint64_t replays;
 };
 
-/* Events that may be replayed to find the least. */
-#define FIT_EVENTS_DEFAULT ((uint64_t)8 * 1000 * 1000)
+/* Events that may be replayed to find the least: a few seconds. */
+#define FIT_EVENTS_DEFAULT ((uint64_t)4 * 1000 * 1000)
 
 /* options: capacity is ignored.  bound: nothing below it passes. */
 enum soma_status fit_find(struct replay_session *session, const struct replay_options *options, uint64_t bound,
