@@ -209,8 +209,27 @@ static const char *const fault_names[ORACLE_FAULTS] = {
 	[ORACLE_FAULT_WAIT_SHORT] = "wait short",
 };
 
-/* A wrong rule must be noticed, whichever it is, and the sequence that shows it must be
- * short enough to read. */
+/* The next sequence from this seed on that shows the difference, as short as it can be made; the seed after
+ * it is returned. */
+static uint64_t
+find_and_shrink(struct sequence *sequence, const struct pair *pair, uint64_t seed)
+{
+	char difference[512];
+	size_t at;
+
+	while (play(sequence, seed++, GENERATE_CUSTOM, pair)) {
+		sequence_free(sequence);
+		ck_assert_msg(seed < 400, "%s: not found", fault_names[pair->fault[0]]);
+	}
+	sequence_shrink(sequence, pair);
+	ck_assert_msg(sequence_differs(sequence, pair, &at, difference, sizeof difference), "%s: lost",
+		      fault_names[pair->fault[0]]);
+	ck_assert_uint_eq(at + 1, sequence->count);
+	return seed;
+}
+
+/* A wrong rule must be noticed, whichever it is, and the sequence that shows it must be short enough to
+ * read: not each one (a steal takes a maximum that is used up first), but one of the first few. */
 START_TEST(a_planted_difference_is_found_and_shrunk)
 {
 	struct pair pair = {
@@ -218,22 +237,15 @@ START_TEST(a_planted_difference_is_found_and_shrunk)
 		.fault = { (enum oracle_fault)_i, ORACLE_FAULT_NONE },
 	};
 	struct sequence sequence;
-	char difference[512];
 	uint64_t seed = 1;
-	size_t at;
+	size_t shortest = SIZE_MAX;
 
-	while (play(&sequence, seed, GENERATE_CUSTOM, &pair)) {
+	for (unsigned tries = 0; tries < 6 && shortest > 24; tries++) {
+		seed = find_and_shrink(&sequence, &pair, seed);
+		shortest = sequence.count < shortest ? sequence.count : shortest;
 		sequence_free(&sequence);
-		ck_assert_msg(seed++ < 400, "%s: not found", fault_names[_i]);
 	}
-	sequence_shrink(&sequence, &pair);
-	ck_assert_msg(sequence_differs(&sequence, &pair, &at, difference, sizeof difference), "%s: lost",
-		      fault_names[_i]);
-	ck_assert_uint_eq(at + 1, sequence.count);
-	/* A steal takes a maximum that is used up first. */
-	ck_assert_msg(sequence.count <= (_i == ORACLE_FAULT_STEAL_BEHIND ? 36 : 24),
-		      "%s: %zu operations are left", fault_names[_i], sequence.count);
-	sequence_free(&sequence);
+	ck_assert_msg(shortest <= 24, "%s: %zu operations are left", fault_names[_i], shortest);
 }
 END_TEST
 

@@ -183,7 +183,7 @@ simplify_op(struct sequence *sequence, const struct pair *pair, size_t i)
 	return any;
 }
 
-#define SIMPLIFICATIONS 16
+#define SIMPLIFICATIONS 18
 
 static void
 simplify_limits(struct sequence *s, unsigned n)
@@ -214,6 +214,10 @@ simplify_limits(struct sequence *s, unsigned n)
 		s->policy.pools[--s->policy.pool_count - 1] = s->policy.pools[1];
 	else if (n == 15)
 		s->limits.max_pool_size -= s->limits.max_pool_size % s->policy.alignment;
+	else if (n == 16)
+		s->policy.oversize = s->policy.oversize_slack = 0;
+	else if (n == 17)
+		s->policy.collect_above = 0;
 }
 
 static bool
