@@ -4,6 +4,7 @@
  */
 #include "tools/engine/autopsy.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,15 +130,24 @@ autopsy_take(struct autopsy *autopsy, struct run *run, uint64_t event, uint64_t 
 	autopsy->verdict = run->result->oom;
 }
 
-/* The detail is a number: of bytes free on the device. */
+/* The detail is a number of bytes free on the device, or "device_free NUMBER", as it is
+ * read from a snapshot. */
 static bool
 read_device_free(const char *text, uint64_t *bytes)
 {
+	static const char prefix[] = "device_free ";
+	unsigned long long value;
 	char *end;
-	unsigned long long value = strtoull(text, &end, 10);
 
+	if (strncmp(text, prefix, sizeof prefix - 1) == 0)
+		text += sizeof prefix - 1;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	*bytes = 0;
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > SOMA_MODEL_ADDRESS_MAX)
+		return false;
 	*bytes = value;
-	return text[0] >= '0' && text[0] <= '9' && *end == '\0';
+	return true;
 }
 
 void

@@ -19,8 +19,10 @@
 #define STEPS_A_TRY ((uint64_t)30 * 1000 * 1000)
 #define FRESH_EVERY 3
 
-/* Within this part of the bound it is good enough. */
+/* Within this part of the bound it is good enough; and within the other one once a third of the
+ * steps is used. */
 #define GOOD_ENOUGH 1000
+#define GOOD_ENOUGH_LATER 100
 
 struct search {
 	struct reduced reduced;
@@ -44,9 +46,10 @@ is_done(const struct search *search)
 {
 	const struct pack_result *result = search->result;
 	uint64_t whole = result->bound + search->reduced.base;
+	uint64_t part = search->steps > search->steps_max / 3 ? GOOD_ENOUGH_LATER : GOOD_ENOUGH;
 
 	return search->steps > search->steps_max ||
-	       (result->packed && result->height - result->bound <= whole / GOOD_ENOUGH);
+	       (result->packed && result->height - result->bound <= whole / part);
 }
 
 static void

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""soma stats, check, diff, fit, whatif, oom and race as people call them: on hand-made
+traces whose answers are known, on every sample that there is, and against each other."""
+
+import glob
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import xml.dom.minidom
+
+SOMA, SOURCE = sys.argv[1], sys.argv[2]
+HEADER = "time,thread,op,device,stream,ptr,size,tag,generation,detail\n"
+MIB = 1 << 20
+failures = []
+checks = 0
+work = tempfile.mkdtemp(prefix="check_questions.", dir=".")
+
+
+def expect(condition, text):
+    global checks
+    checks += 1
+    if not condition:
+        failures.append(text)
+        print("FAIL:", text)
+
+
+def run(*arguments):
+    done = subprocess.run([SOMA, *arguments], capture_output=True)
+    out = done.stdout.decode("utf-8", "strict")
+    err = done.stderr.decode("utf-8", "strict")
+    expect(done.returncode in (0, 1, 2, 3), f"{arguments}: exit status {done.returncode}: {err}")
+    return done.returncode, out, err
+
+
+def ask(*arguments):
+    status, out, err = run(*arguments, "--json")
+    try:
+        return status, json.loads(out)
+    except ValueError:
+        expect(False, f"{arguments}: no JSON: {out[:200]} {err[:200]}")
+        return status, None
+
+
+def trace(name, *lines):
+    path = os.path.join(work, name)
+    with open(path, "w") as out:
+        out.write(HEADER)
+        out.writelines(line + "\n" for line in lines)
+    return path
+
+
+# ---- every command over every sample ----------------------------------------------------
+
+COMMANDS = {
+    "stats": [],
+    "check": ["--max-peak", "1G", "--max-leak", "1M", "--max-frag", "0.2"],
+    "fit": ["--capacity", "4G"],
+    "whatif": ["--policy", "pytorch", "--set", "max_split_size_mb=64", "--set", "capacity=2G,garbage_collection_threshold=0.5"],
+    "oom": ["--capacity", "1G"],
+    "race": [],
+}
+
+
+def over_samples():
+    folder = os.environ.get("SOMA_TEST_TRACES", "")
+    samples = sorted(glob.glob(os.path.join(SOURCE, "examples", "*.csv*")))
+    samples += sorted(p for p in glob.glob(os.path.join(folder, "*")) if not p.endswith(".md") and os.path.isfile(p))
+    for sample in samples:
+        if run("stats", sample)[0] == 3:  # a format that is not read
+            continue
+        for command, options in COMMANDS.items():
+            status, out, err = run(command, *options, sample)
+            expect(status in (0, 1), f"{command} {sample}: exit status {status}: {err}")
+            expect(out != "", f"{command} {sample} says nothing")
+            ask(command, *options, sample)
+        consistent(sample)
+
+
+def consistent(sample):
+    replay = ask("replay", sample)[1]
+    counts = replay["counts"]
+    stats = ask("stats", sample)[1]
+    for name in ("allocs", "frees"):
+        expect(stats[name] == replay[name], f"{sample}: {name} of stats and replay")
+    expect(stats["events"] == counts["events"], f"{sample}: events of stats and replay")
+    check = ask("check", "--max-peak", str(replay["peak_live_requested"]), sample)
+    expect(check[0] == 0, f"{sample}: its own peak is no violation")
+    expect(check[1]["limits"][0]["measured"] == replay["peak_live_requested"], f"{sample}: check's peak")
+    if replay["peak_live_requested"] > 0:
+        check = ask("check", "--max-peak", str(replay["peak_live_requested"] - 1), sample)
+        expect(check[0] == 1, f"{sample}: a byte less is a violation")
+        expect(check[1]["limits"][0]["event"] == counts["peak_event"], f"{sample}: where the peak is")
+    leak = ask("check", "--max-leak", str(counts["live_bytes_at_end"]), sample)
+    expect(leak[0] == 0, f"{sample}: its own leak is no violation")
+    same = ask("diff", sample, sample)[1]
+    expect(all(h["growth_at_peak"] == 0 and h["growth_at_end"] == 0 and h["change"] is None for h in same["holders"]),
+           f"{sample}: differs from itself")
+    base = ask("whatif", sample)[1]["rows"][0]
+    expect(base["peak_reserved"] == replay["peak_reserved"], f"{sample}: whatif's baseline")
+    fit = ask("fit", sample)[1]
+    expect(fit["peak_live_requested"] == replay["peak_live_requested"], f"{sample}: fit's bound")
+    for row in fit["policies"]:
+        if row.get("capacity") is None:
+            continue
+        for less, wanted in ((0, 0), (1, 1)):
+            if row["capacity"] - less > 0:
+                status = run("replay", "-q", "-P", "--policy", row["policy"], "--capacity",
+                             str(row["capacity"] - less), sample)
+                oom = ask("replay", "-P", "--policy", row["policy"], "--capacity", str(row["capacity"] - less),
+                          sample)[1]["oom"]
+                expect((oom is not None) == bool(wanted), f"{sample}: {row['policy']} at {row['capacity'] - less}")
+        said = ask("oom", "--policy", row["policy"], "--capacity", str(row["capacity"]), sample)[1]
+        expect(said["oom"] is None or said["oom"]["recorded"], f"{sample}: oom where fit says that it passes")
+
+
+# ---- why memory ran out ---------------------------------------------------------------
+
+def reason_of(path, *options):
+    status, answer = ask("oom", path, *options)
+    expect(status == (1 if answer["oom"] else 0), f"{path}: exit status")
+    return answer["oom"]
+
+
+def remedies(oom):
+    return [r["change"] for r in oom["would_have_helped"]]
+
+
+def causes():
+    big = trace("big.csv", "1,,alloc,0,1,0x1000,4096,a,,", "2,,alloc,0,1,0x2000,8192,b,,")
+    oom = reason_of(big, "--policy", "strict", "--capacity", "10240")
+    expect(oom["reason"] == "truly too big" and oom["short_by"] == 2048 and oom["event"] == 1, f"too big: {oom}")
+    expect(oom["passes_at"] == 12288 and remedies(oom) == [], f"too big: {oom['passes_at']} {remedies(oom)}")
+
+    pieces = trace("pieces.csv", "1,,alloc,0,1,0x1000,512,a,,", "2,,alloc,0,1,0x2000,512,b (x.py:3),,",
+                   "3,,alloc,0,1,0x3000,512,c,,", "4,,free,0,1,0x1000,,,,", "5,,free,0,1,0x3000,,,,",
+                   "6,,alloc,0,1,0x4000,1024,d,,")
+    oom = reason_of(pieces, "--policy", "strict", "--capacity", "1536")
+    expect(oom["reason"] == "fragmentation" and oom["short_by"] == 512 and oom["passes_at"] == 2048, f"pieces: {oom}")
+    expect(oom["holders_by_frame"] == [{"name": "b (x.py:3)", "bytes": 512, "blocks": 1}], f"holders: {oom}")
+    expect(oom["holders_by_tag"] == [{"name": "b", "bytes": 512, "blocks": 1}], f"holders: {oom}")
+
+    other = trace("other.csv", "1,,alloc,0,1,0x1000,512,a,,", "2,,alloc,0,2,0x2000,512,b,,")
+    oom = reason_of(other, "--policy", "pytorch", "--capacity", "2M")
+    expect(oom["reason"] == "stranded on other streams" and oom["short_by"] == 2 * MIB, f"stranded: {oom}")
+    expect("the policy strict" in remedies(oom), f"stranded: a shared pool would help: {remedies(oom)}")
+    expect(oom["passes_at"] == 4 * MIB, f"stranded: {oom['passes_at']}")
+    expect(oom["segments"][0]["smallest_blocks"] == [{"ptr": "0x1000", "size": 512, "holder": "a"}],
+           f"pins: {oom['segments']}")
+
+    late = trace("late.csv", "1,,alloc,0,1,0x1000,1024,a,,", "2,,free,0,1,0x1000,,,,", "3,,alloc,0,1,0x2000,1024,b,,")
+    oom = reason_of(late, "--policy", "strict", "--capacity", "1K", "--complete", "never")
+    expect(oom["reason"] == "frees that have not executed", f"pending: {oom}")
+    expect("waiting until frees have executed" in remedies(oom), f"pending: {remedies(oom)}")
+
+    one = trace("one.csv", "1,,alloc,0,1,0x1000,1000,a,,")
+    oom = reason_of(one, "--policy", "cuda", "--capacity", "16M")
+    expect(oom["reason"].startswith("the smallest segment") and oom["short_by"] == 16 * MIB, f"segment: {oom}")
+    expect(oom["passes_at"] == 32 * MIB, f"segment: {oom['passes_at']}")
+
+    round_ = trace("round.csv", "1,,alloc,0,1,0x1000,513,a,,", "2,,alloc,0,1,0x2000,100,b,,")
+    oom = reason_of(round_, "--policy", "strict", "--capacity", "1K")
+    expect(oom["reason"] == "rounding" and oom["short_by"] == 512, f"rounding: {oom}")
+
+    # 100 MB are free, but a piece of 40 MB was split off them; max_split_size_mb prevents it.
+    split = trace("split.csv", "1,,alloc,0,1,0x1000000,100000000,a,,", "2,,free,0,1,0x1000000,,,,",
+                  "3,,alloc,0,1,0x2000000,40000000,b,,", "4,,alloc,0,1,0x10000000,100000000,c,,")
+    oom = reason_of(split, "--policy", "pytorch", "--capacity", "150M")
+    expect("max_split_size_mb=64" in remedies(oom), f"split: {remedies(oom)}")
+    for change in remedies(oom):
+        if "=" in change:
+            row = ask("whatif", "--policy", "pytorch", "--capacity", "150M", "--set", change, split)[1]["rows"][1]
+            expect(row["oom"] is None, f"split: {change} is said to help")
+    expect(oom["passes_at"] == 192 * MIB, f"split: {oom['passes_at']}")
+
+    passes = reason_of(split, "--policy", "pytorch", "--capacity", "192M")
+    expect(passes is None, "split: fits where it is said to")
+
+
+def recorded():
+    """Failures that the trace itself tells of."""
+    lines = ["1,,segment_alloc,0,0,0x7f0000000000,20971520,,,", "2,,alloc,0,0,0x7f0000000000,5242880,keep,,",
+             "3,,alloc,0,0,0x7f0000500000,15728640,gone,,", "4,,free,0,0,0x7f0000500000,,,,"]
+    path = trace("oom1.csv", *lines, "5,,oom,0,0,,67108864,,,1048576")
+    oom = reason_of(path)
+    expect(oom["recorded"] and oom["event"] == 4 and oom["requested"] == 64 * MIB, f"recorded: {oom}")
+    expect(oom["device_free"] == MIB and oom["reserved"] == 20 * MIB and oom["capacity"] == 21 * MIB, f"recorded: {oom}")
+    expect(oom["reason"] == "truly too big" and oom["short_by"] == 63 * MIB, f"recorded: {oom}")
+    expect(oom["reproduced"] and oom["passes_at"] == 84 * MIB, f"recorded: {oom}")
+    # The same with a device of 100 MiB: others have 79 of them, and without these it fits.
+    oom = reason_of(path, "--capacity", "100M")
+    expect(oom["reason"] == "outside the library" and oom["outside"] == 79 * MIB, f"outside: {oom}")
+
+    # What is cached would do: the recorded allocator did not release it.
+    path = trace("oom2.csv", *lines[:2], "3,,segment_alloc,0,0,0x7f1000000000,67108864,,,",
+                 "4,,alloc,0,0,0x7f1000000000,67108864,big,,", "5,,free,0,0,0x7f1000000000,,,,",
+                 "6,,oom,0,0,,73400320,,,8388608")
+    oom = reason_of(path)
+    expect(oom["reason"] == "cached but not released" and oom["idle"] == 64 * MIB, f"cached: {oom}")
+    expect(oom["short_by"] == 62 * MIB, f"cached: {oom}")
+    expect(not oom["reproduced"], "cached: a model that releases passes")
+
+    # 16 MiB free beside what is kept, in one segment: no whole 20 MiB.
+    path = trace("oom3.csv", *lines, "5,,oom,0,0,,18874368,,,4194304")
+    oom = reason_of(path)
+    expect(oom["reason"] == "fragmentation", f"fragmentation: {oom}")
+    expect(oom["segments"][0]["free"] == 15 * MIB and oom["segments"][0]["live_blocks"] == 1, f"pins: {oom['segments']}")
+
+    path = trace("failed.csv", "1,,alloc,0,1,0x1000,1000,a,,", "2,,alloc_failed,0,1,,5000,,,")
+    oom = reason_of(path)
+    expect(oom["recorded"] and oom["event"] == 1 and oom["capacity"] is None, f"alloc_failed: {oom}")
+
+    none = trace("none.csv", "1,,alloc,0,1,0x1000,1000,a,,")
+    expect(reason_of(none) is None, "nothing failed")
+
+
+def snapshot_oom():
+    """A PyTorch snapshot with an event of its own."""
+    frames = [{"name": "train", "filename": "train.py", "line": 7}]
+    entry = lambda action, addr, size, **more: dict(action=action, addr=addr, size=size, stream=0, frames=frames,
+                                                    time_us=1, **more)
+    base = 0x7F0000000000
+    events = [entry("segment_alloc", base, 20 * MIB), entry("alloc", base, 5 * MIB)]
+    oom = entry("oom", 0, 64 * MIB, device_free=2 * MIB)
+    del oom["addr"]
+    events.append(oom)
+    segment = dict(device=0, address=base, total_size=20 * MIB, allocated_size=5 * MIB, active_size=5 * MIB,
+                   requested_size=5 * MIB, stream=0, segment_type="large", segment_pool_id=(0, 0),
+                   is_expandable=False, frames=[], blocks=[
+                       dict(address=base, size=5 * MIB, requested_size=5 * MIB, state="active_allocated", frames=frames),
+                       dict(address=base + 5 * MIB, size=15 * MIB, requested_size=0, state="inactive", frames=[])])
+    path = os.path.join(work, "oom.pickle")
+    with open(path, "wb") as out:
+        pickle.dump(dict(segments=[segment], device_traces=[events], allocator_settings={}, external_annotations=[]),
+                    out, protocol=4)
+    oom = reason_of(path)
+    expect(oom and oom["recorded"] and oom["requested"] == 64 * MIB and oom["device_free"] == 2 * MIB, f"snapshot: {oom}")
+    expect(oom["capacity"] == 22 * MIB and oom["short_by"] == 62 * MIB and oom["passes_at"] == 84 * MIB, f"snapshot: {oom}")
+    expect(oom["holders_by_tag"][0]["name"] == "train", f"snapshot: {oom['holders_by_tag']}")
+
+
+# ---- the others -------------------------------------------------------------------------
+
+def differences():
+    a = trace("a.csv", "1,,alloc,0,1,0x1000,100,stays (m.py:1),,", "2,,alloc,0,1,0x2000,50,goes,,")
+    b = trace("b.csv", "1,,alloc,0,1,0x1000,300,stays (m.py:2),,", "2,,alloc,0,1,0x2000,70,comes,,",
+              "3,,free,0,1,0x2000,,,,")
+    rows = {r["name"]: r for r in ask("diff", "--by", "tag", a, b)[1]["holders"]}
+    expect(rows["stays"]["growth_at_peak"] == 200 and rows["stays"]["change"] is None, f"diff: {rows}")
+    expect(rows["comes"]["change"] == "new" and rows["comes"]["growth_at_end"] == 0, f"diff: {rows}")
+    expect(rows["goes"]["change"] == "gone" and rows["goes"]["growth_at_end"] == -50, f"diff: {rows}")
+    rows = ask("diff", a, b)[1]["holders"]
+    expect([r["growth_at_peak"] for r in rows] == [300, 70, -50, -100], f"diff by frame: {rows}")
+    expect(rows[0]["change"] == "new" and rows[3]["change"] == "gone", f"diff by frame: {rows}")
+    status, out, _ = run("diff", "--limit", "1", a, b)
+    expect(status == 0 and "and 3 more that changed" in out, f"diff --limit: {out}")
+
+
+def limits():
+    path = trace("limits.csv", "1,,alloc,0,1,0x1000,1000,first,,", "2,,alloc,0,1,0x2000,3000,<se&cond>,,",
+                 "3,,free,0,1,0x1000,,,,")
+    junit = os.path.join(work, "junit.xml")
+    status, out, _ = run("check", "--max-peak", "3999", "--max-leak", "3000", "--max-reserved", "1T", "--max-frag", "1",
+                         "--junit", junit, path)
+    expect(status == 1 and "VIOLATED  max-peak" in out and "at event 1" in out and "<se&cond>" in out, f"check: {out}")
+    expect("3 of 4 limits kept" in out, f"check: {out}")
+    suite = xml.dom.minidom.parse(junit).getElementsByTagName("testsuite")[0]
+    expect((suite.getAttribute("tests"), suite.getAttribute("failures")) == ("4", "1"), "JUnit counts")
+    failure = suite.getElementsByTagName("failure")[0]
+    expect("<se&cond>" in failure.firstChild.data, "JUnit names the holder")
+    status, answer = ask("check", "--max-leak", "2999", path)
+    expect(status == 1 and answer["limits"][0]["holder"]["name"] == "<se&cond>", f"check: {answer}")
+    status, answer = ask("check", "--capacity", "2K", "--policy", "strict", path)
+    expect(status == 1 and answer["limits"][0]["measured"] == 4096 and answer["limits"][0]["event"] == 1,
+           f"check --capacity: {answer}")
+    expect(run("check", "--junit", os.path.join(work, "no/such/folder"), "--max-peak", "1", path)[0] == 3, "JUnit: no folder")
+
+
+def races():
+    path = trace("race.csv", "1,,alloc,0,1,0x1000,512,a,,", "2,,use,0,2,0x1000,,,,read")
+    status, out, _ = run("race", path)
+    expect(status == 1 and "use-before-ready: block 0x1000 of a" in out, f"race: {out}")
+    expect("missing: stream 0x2 never waited for stream 0x1 at or after event 0, before event 1" in out, f"race: {out}")
+    status, answer = ask("race", path)
+    expect(answer["count"] == 1 and answer["races"][0]["second"] == dict(op="use", event=1, stream="0x2", detail="read"),
+           f"race: {answer}")
+    path = trace("calm.csv", "1,,alloc,0,1,0x1000,512,a,,", "2,,use,0,1,0x1000,,,,read")
+    expect(run("race", path)[:2] == (0, "No races among 1 uses and 0 records, waits and synchronisations.\n"), "no races")
+    path = trace("quiet.csv", "1,,alloc,0,1,0x1000,512,a,,")
+    status, out, _ = run("race", path)
+    expect(status == 0 and out.startswith("Nothing to judge"), f"race: {out}")
+
+
+def settings():
+    path = trace("settings.csv", "1,,alloc,0,1,0x1000000,70000000,a,,")
+    status, answer = ask("whatif", "--policy", "pytorch", "--set", "roundup_power2_divisions=[32:2,64:2,>:1]", "--set",
+                         "max_split_size_mb=32", path)
+    rows = answer["rows"]
+    expect(status == 0 and rows[1]["peak_reserved"] == 96 * MIB and rows[2]["peak_reserved"] == 68 * MIB,
+           f"whatif: {rows}")
+    status, answer = ask("whatif", "--policy", "cuda", "--set", "capacity=1M", path)
+    expect(answer["rows"][1]["oom"]["event"] == 0, f"whatif capacity: {answer}")
+    status, out, _ = run("whatif", path)
+    expect("records no addresses of this policy" in out, f"whatif: {out}")
+    example = os.path.join(SOURCE, "examples", "tiny-full.csv")
+    status, out, _ = run("whatif", example)
+    expect("Baseline: 36 of 36 recorded addresses reproduced." in out, f"whatif: {out}")
+
+
+def usage():
+    path = trace("usage.csv", "1,,alloc,0,1,0x1000,1,a,,")
+    for arguments, text in (
+        (["whatif", "--set", "max_split=1", path], "unknown setting 'max_split'"),
+        (["whatif", "--policy", "cuda", "--set", "max_split_size_mb=64", path], "the policy pytorch"),
+        (["check", path], "expected a limit"),
+        (["check", "--max-frag", "1.5", path], "a fraction from 0 to 1"),
+        (["check", "--max-frag", "nan", path], "a fraction from 0 to 1"),
+        (["diff", path], "expected two traces, got 1"),
+        (["diff", "-", "-"], "only one of the traces"),
+        (["fit"], "expected a trace"),
+        (["fit", "--capacity", "1E", path], "--capacity"),
+        (["fit", "--device", "7", path], "no device 7"),
+        (["stats", "--device", "7", path], "no device 7"),
+        (["race", path, path], "got"),
+    ):
+        status, out, err = run(*arguments)
+        expect(status == 2 and text in err and out == "", f"{arguments}: {status} {err}")
+    for command, options in COMMANDS.items():
+        expect(run(command, *options, "/no/such/file")[0] == 3, f"{command}: no file")
+
+
+def hostile():
+    """Damaged and odd input: an answer or an error, never a crash."""
+    example = open(os.path.join(SOURCE, "examples", "tiny-full.csv"), "rb").read()
+    cases = {"empty.csv": b"", "header.csv": HEADER.encode(), "cut.csv": example[:-7],
+             "binary.csv": bytes(range(256)) * 8}
+    odd = ["1,,alloc,0,1,0xffffffffffffffff,18446744073709551615,a,,", "2,,free,0,1,0xffffffffffffffff,,,,deferred",
+           "3,,free_completed,0,1,0xffffffffffffffff,,,,", "4,,use,0,18446744073709551615,0xfffffffffffffff0,,,,write",
+           "5,,wait,0,1,0x5,,,,", "6,,record,0,1,0x5,,,,", "7,,sync,0,1,,,,,device", "8,,oom,0,1,,18446744073709551615,,,9",
+           "9,,oom,0,1,,1,,,99999999999999999999999", "10,,alloc,0,1,0x0,0,a,,", "11,,stream_destroy,0,1,,,,,",
+           "12,,stream_destroy,0,0,,,,,", "13,,alloc,0,1,0x1,1,b,,", "14,,alloc,0,1,0x1,281474976710656,b,,",
+           "15,,segment_free,0,1,0x1,1,,,", "16,,trim,0,1,,5,,,", "17,,alloc_failed,0,1,,18446744073709551615,,,"]
+    cases["odd.csv"] = (HEADER + "\n".join(odd) + "\n").encode()
+    for name, data in cases.items():
+        path = os.path.join(work, name)
+        with open(path, "wb") as out:
+            out.write(data)
+        for command, options in COMMANDS.items():
+            status, _, err = run(command, *options, path)
+            expect(status != 2, f"{command} {name}: {err}")
+            expect((status == 3) == (name in ("empty.csv", "binary.csv")), f"{command} {name}: {status} {err}")
+        run("diff", path, path)
+        run("oom", path)
+
+
+try:
+    causes()
+    recorded()
+    snapshot_oom()
+    differences()
+    limits()
+    races()
+    settings()
+    usage()
+    hostile()
+    over_samples()
+finally:
+    subprocess.run(["rm", "-rf", work], check=False)
+print(f"{checks} checks, {len(failures)} failures")
+sys.exit(1 if failures else 0)
