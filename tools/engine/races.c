@@ -118,6 +118,8 @@ drop(struct block *block)
 static void
 remove_range(struct finding *finding, size_t from, size_t to)
 {
+	if (from == to)
+		return;
 	memmove(&finding->blocks[from], &finding->blocks[to],
 		(finding->count - to) * sizeof(struct block *));
 	finding->count -= to - from;
