@@ -379,6 +379,76 @@ START_TEST(blocking_streams_and_the_legacy_stream_share_blocks_without_events)
 }
 END_TEST
 
+/* Allocates all that is free on `stream`, writes there, lets every stream run, this one first; the byte. */
+static uint8_t
+byte_after_reuse(struct setup s, uint64_t stream, const uint64_t *others, unsigned count)
+{
+	struct soma_allocation *x = alloc(s.pool, SEGMENT, stream);
+	const uint8_t *byte = (const uint8_t *)(uintptr_t)soma_allocation_device_ptr(x);
+
+	fill(s.resource, soma_allocation_device_ptr(x), 2, 1, stream);
+	for (unsigned round = 0; round <= count; round++) {
+		step(s.resource, stream);
+		for (unsigned i = 0; i < count; i++)
+			step(s.resource, others[i]);
+	}
+	drop(x, stream);
+	return *byte;
+}
+
+/* The driver orders the work of two blocking streams only if the legacy stream has work between them, and an
+ * allocation is none. */
+START_TEST(blocking_streams_are_not_ordered_by_an_allocation_on_the_legacy_stream)
+{
+	struct setup s = set_up(POOL_OVER_HOST, (struct soma_pool_config){ .release_threshold = UINT64_MAX });
+	uint64_t first, second;
+
+	ck_ok(soma_resource_stream_create(s.resource, SOMA_STREAM_BLOCKING, &first));
+	ck_ok(soma_resource_stream_create(s.resource, SOMA_STREAM_BLOCKING, &second));
+	struct soma_allocation *small = alloc(s.pool, KIB, first), *x = alloc(s.pool, SEGMENT, first);
+	fill(s.resource, soma_allocation_device_ptr(x), 1, 1, first);
+	drop(x, first);
+	struct soma_allocation *between = alloc(s.pool, KIB, 0);
+	ck_assert_uint_eq(byte_after_reuse(s, second, &first, 1), 2);
+	drop(small, first), drop(between, 0);
+	take_down(s);
+}
+END_TEST
+
+/* Nor does waiting for a stream on which nothing is queued say anything of the legacy stream's work. */
+START_TEST(synchronising_an_idle_blocking_stream_does_not_complete_the_legacy_streams_frees)
+{
+	struct setup s = set_up(POOL_OVER_HOST, (struct soma_pool_config){ .release_threshold = UINT64_MAX });
+	uint64_t blocking, apart = stream_of(s), legacy = 0;
+
+	ck_ok(soma_resource_stream_create(s.resource, SOMA_STREAM_BLOCKING, &blocking));
+	struct soma_allocation *small = alloc(s.pool, KIB, blocking), *x = alloc(s.pool, SEGMENT, 0);
+	fill(s.resource, soma_allocation_device_ptr(x), 1, 1, 0);
+	drop(x, 0);
+	struct soma_allocation *after = alloc(s.pool, KIB, blocking);
+	ck_ok(soma_pool_synchronize(s.pool, blocking));
+	ck_assert_uint_eq(byte_after_reuse(s, apart, &legacy, 1), 2);
+	drop(small, blocking), drop(after, blocking);
+	take_down(s);
+}
+END_TEST
+
+START_TEST(a_free_may_count_on_the_order_with_the_legacy_stream)
+{
+	struct setup s = set_up(POOL_OVER_HOST, (struct soma_pool_config){ .release_threshold = UINT64_MAX });
+	uint64_t blocking, apart = stream_of(s), legacy = 0;
+
+	ck_ok(soma_resource_stream_create(s.resource, SOMA_STREAM_BLOCKING, &blocking));
+	struct soma_allocation *x = alloc(s.pool, SEGMENT, 0);
+	fill(s.resource, soma_allocation_device_ptr(x), 1, 1, 0);
+	drop(x, blocking);
+	ck_ok(soma_pool_synchronize(s.pool, blocking));
+	ck_assert_uint_eq(stats_of(s.pool).pending_free_count, 0);
+	ck_assert_uint_eq(byte_after_reuse(s, apart, &legacy, 1), 2);
+	take_down(s);
+}
+END_TEST
+
 START_TEST(what_is_freed_while_a_synchronisation_runs_is_not_taken_as_done)
 {
 	struct setup s = set_up(POOL_OVER_HOST, (struct soma_pool_config){ .release_threshold = UINT64_MAX });
@@ -490,6 +560,9 @@ UNIT_MAIN("pool", a_config_is_refused_with_the_reason, without_a_config_a_pool_h
 	  a_struct_of_another_size_is_refused, a_pool_alone_has_streams_of_its_own, no_stream_can_be_guessed,
 	  a_pool_over_a_resource_has_that_ones_streams, readiness_follows_the_real_streams,
 	  blocking_streams_and_the_legacy_stream_share_blocks_without_events,
+	  blocking_streams_are_not_ordered_by_an_allocation_on_the_legacy_stream,
+	  synchronising_an_idle_blocking_stream_does_not_complete_the_legacy_streams_frees,
+	  a_free_may_count_on_the_order_with_the_legacy_stream,
 	  what_is_freed_while_a_synchronisation_runs_is_not_taken_as_done, a_guard_sees_the_pools_blocks,
 	  what_a_pool_alone_does_not_have_is_said, a_device_has_one_default_pool,
 	  the_current_pool_is_one_of_the_device)

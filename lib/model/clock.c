@@ -124,7 +124,8 @@ soma__stream_add(struct soma_model *model, unsigned flags, struct soma__stream *
 	stream->clock.join_first = stream->clock.join_count = stream->clock.join_applied = 0;
 	stream->exists = stream->accepts = true;
 	stream->followed = false;
-	stream->ordered = (flags & SOMA_STREAM_NON_BLOCKING) == 0;
+	stream->blocking = (flags & SOMA_STREAM_NON_BLOCKING) == 0 && model->driver.legacy_by_wait;
+	stream->ordered = (flags & SOMA_STREAM_NON_BLOCKING) == 0 && !stream->blocking;
 	*found = stream;
 	return SOMA_STATUS_OK;
 }

@@ -21,8 +21,14 @@ struct soma__model_driver {
 	/* Before step 8 takes a block: makes `stream` wait for the event (wait_stream, wait_seq).  Anything
 	 * but OK fails the allocation with nothing changed.  Must not call the model. */
 	enum soma_status (*wait)(void *context, uint64_t stream, uint64_t wait_stream, uint64_t wait_seq);
+	/* The order with the legacy default stream is one of work, and a position is none: that a blocking
+	 * stream was given a position after the legacy stream's proves nothing of the legacy stream when an
+	 * event of the blocking one, or of a third after it, is done.  With this the implicit order enters no
+	 * clock; where it would let FOLLOW_EVENTS take a block, wait is called as in step 8. */
+	bool legacy_by_wait;
 };
 
+/* Before the model has a stream that is blocking. */
 void soma__model_drive(struct soma_model *model, const struct soma__model_driver *driver);
 
 void soma__model_hold(struct soma_model *model, bool held);

@@ -310,6 +310,8 @@ void
 soma__model_drive(struct soma_model *model, const struct soma__model_driver *driver)
 {
 	model->driver = *driver;
+	model->streams[0]->ordered = !driver->legacy_by_wait;
+	model->streams[0]->blocking = driver->legacy_by_wait;
 }
 
 void

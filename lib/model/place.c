@@ -179,36 +179,60 @@ find_near_shelved(const struct soma_model *model, const struct soma__stream *str
 	return node;
 }
 
-/* Makes sure of what taking any other stream's pending free needs. */
+/* Whose pending frees may be taken by a wait: INTERNAL, or only those whose streams the driver orders with the
+ * stream's work. */
+enum reach { REACH_ALL, REACH_IMPLICIT };
+
 static bool
-reserve_internal(struct soma_model *model, struct soma__stream *stream)
+reaches(const struct soma_model *model, const struct soma__stream *stream, const struct soma__stream *other,
+	enum reach reach)
+{
+	const struct soma__stream *legacy = model->streams[0];
+
+	if (other == stream)
+		return false;
+	return reach == REACH_ALL ||
+	       (stream->blocking && other->blocking && (stream == legacy || other == legacy));
+}
+
+/* Makes sure of what taking another stream's pending free needs. */
+static bool
+reserve_wait(struct soma_model *model, struct soma__stream *stream, enum reach reach)
 {
 	for (uint32_t slot = model->with_pending; slot != 0; slot = model->streams[slot - 1]->pending_next) {
 		struct soma__stream *other = model->streams[slot - 1];
 
-		if (other != stream && !soma__clock_reserve_event(model, stream, other))
+		if (reaches(model, stream, other, reach) && !soma__clock_reserve_event(model, stream, other))
 			return false;
 	}
 	return true;
 }
 
-/* The best of all other streams' pending frees; their trees are there. */
-static enum soma_status
-take_internal(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
-	      struct soma__placement *placement)
+/* The best of the other streams' pending frees; their trees are there. */
+static uint32_t
+find_pending(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
+	     uint64_t granules, enum reach reach)
 {
-	const struct soma__node *node;
-	struct soma__stream *other;
 	uint32_t best = 0;
 
 	for (uint32_t slot = model->with_pending; slot != 0; slot = model->streams[slot - 1]->pending_next)
-		if (model->streams[slot - 1] != stream)
+		if (reaches(model, stream, model->streams[slot - 1], reach))
 			best = lesser(model, best,
 				      soma__pending_best(model, model->streams[slot - 1], pool, granules,
 							 UINT64_MAX));
+	return best != 0 ? soma__tree_at(&model->index.trees, best)->record : 0;
+}
+
+static enum soma_status
+take_by_wait(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
+	     struct soma__placement *placement, enum reach reach)
+{
+	uint32_t best = find_pending(model, stream, pool, granules, reach);
+	const struct soma__node *node;
+	struct soma__stream *other;
+
 	if (best == 0)
 		return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
-	best = soma__tree_at(&model->index.trees, best)->record;
 	node = soma__node_at(&model->index, best);
 	other = model->streams[soma__shelf_slot(model, soma__node_shelf(node))];
 	if (model->driver.wait != NULL) {
@@ -263,7 +287,7 @@ place_without_growing(struct soma_model *model, struct soma__stream *stream, uns
 		placement->block = soma__block_take(model, near, granules);
 		return SOMA_STATUS_OK;
 	}
-	if (internal && !reserve_internal(model, stream))
+	if (internal && !reserve_wait(model, stream, REACH_ALL))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (model->policy.oversize != 0) {
 		enum soma__growth growth = grow_after_room(model, stream, pool, granules, &placement->block);
@@ -279,7 +303,7 @@ place_without_growing(struct soma_model *model, struct soma__stream *stream, uns
 			return soma__growth_status(growth);
 	}
 	if (internal)
-		return take_internal(model, stream, pool, granules, placement);
+		return take_by_wait(model, stream, pool, granules, placement, REACH_ALL);
 	return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 }
 
@@ -312,6 +336,11 @@ place_elsewhere(struct soma_model *model, struct soma__stream *stream, unsigned 
 	if (soma__cache_collects(model) && !(soma__segments_reserve_growth(model, stream, pool, granules) &&
 					     soma__cache_collect(model)))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	/* Growing serves as well where the wait cannot be had. */
+	if (stream->blocking && reuses(model, SOMA_REUSE_FOLLOW_EVENTS) &&
+	    reserve_wait(model, stream, REACH_IMPLICIT) &&
+	    take_by_wait(model, stream, pool, granules, placement, REACH_IMPLICIT) == SOMA_STATUS_OK)
+		return SOMA_STATUS_OK;
 	growth = soma__segments_grow(model, stream, pool, granules, &placement->block);
 	if (growth != SOMA__GROWTH_REFUSED)
 		return soma__growth_status(growth);

@@ -66,6 +66,7 @@ struct soma__stream {
 	bool exists;                             /* the slot is in use */
 	bool accepts;                            /* not destroyed */
 	bool ordered;                            /* legacy, or blocking: part of the implicit order */
+	bool blocking;                           /* the same, but by waits alone: driven.h */
 	bool followed;                           /* by_size is kept */
 	bool raised;                             /* in model->raised */
 	bool news;                               /* in model->news */

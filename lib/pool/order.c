@@ -61,6 +61,19 @@ synchronize_model(struct soma_pool *pool, uint64_t model, uint64_t seq)
 	return status;
 }
 
+/* A free that counts on the order with the legacy stream has put nothing on its own stream, and waiting for
+ * an idle stream is waiting for nobody: an event is something to wait for that comes after both. */
+static enum soma_status
+begin_synchronize(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t model,
+		  struct soma_model_position *position)
+{
+	enum soma_status status = SOMA_STATUS_OK;
+
+	if (stream != NULL && stream->blocking && stream->dirty)
+		status = soma__pool_mark_now(pool, stream);
+	return status == SOMA_STATUS_OK ? soma_model_position(pool->model, model, position) : status;
+}
+
 /* Only what was submitted before the wait began is known to be done after it. */
 enum soma_status
 soma_pool_synchronize(struct soma_pool *pool, uint64_t stream)
@@ -73,7 +86,7 @@ soma_pool_synchronize(struct soma_pool *pool, uint64_t stream)
 	soma__pool_lock(pool);
 	status = soma__pool_stream(pool, stream, &found, &model);
 	if (status == SOMA_STATUS_OK)
-		status = soma_model_position(pool->model, model, &position);
+		status = begin_synchronize(pool, found, model, &position);
 	soma__pool_unlock(pool);
 	if (status == SOMA_STATUS_OK && pool->resource != NULL)
 		status = soma_resource_stream_synchronize(pool->resource, stream);

@@ -213,8 +213,8 @@ soma__pool_stream_find(struct soma_pool *pool, uint64_t id)
 static enum soma_status
 make_stream(struct soma_pool *pool, struct soma__stream *place, uint64_t id, struct soma__pool_stream *stream)
 {
-	unsigned flags = soma__order_is_blocking(pool->resource, place) ? SOMA_STREAM_BLOCKING
-									: SOMA_STREAM_NON_BLOCKING;
+	bool blocking = soma__order_is_blocking(pool->resource, place);
+	unsigned flags = blocking ? SOMA_STREAM_BLOCKING : SOMA_STREAM_NON_BLOCKING;
 	enum soma_status status = SOMA_STATUS_OK;
 
 	stream->model = 0;
@@ -224,6 +224,7 @@ make_stream(struct soma_pool *pool, struct soma__stream *place, uint64_t id, str
 		return status;
 	stream->id = id;
 	stream->place = place;
+	stream->blocking = blocking;
 	stream->dirty = false;
 	return SOMA_STATUS_OK;
 }
@@ -290,10 +291,13 @@ soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream, uin
 	struct soma_pool *pool = context;
 	struct soma__pool_stream *waiting = find_by_model(pool, stream);
 	struct soma__pool_stream *from = find_by_model(pool, wait_stream);
+	enum soma_status status;
 
 	if (from == NULL || waiting == NULL)
 		return SOMA_STATUS_OK;
-	return soma__pool_stream_wait(pool, waiting, from, wait_seq);
+	/* Not every allocation looks (pool->captures), and a wait would spoil the capture. */
+	status = soma__pool_stream_not_captured(pool, waiting);
+	return status == SOMA_STATUS_OK ? soma__pool_stream_wait(pool, waiting, from, wait_seq) : status;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ struct soma__pool_stream {
 	uint64_t model; /* the model's */
 	struct soma__stream *place;
 	bool dirty; /* something was freed on it since the latest mark */
+	bool blocking;
 	uint32_t count;
 	struct soma__pool_mark marks[SOMA__POOL_MARKS];
 };
