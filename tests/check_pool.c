@@ -248,6 +248,29 @@ START_TEST(no_pool_takes_another_ones_address)
 }
 END_TEST
 
+/* Whose ranges of addresses are as long as the policy says, whatever the pool's maximum. */
+START_TEST(pools_of_mapped_pages_have_no_address_in_common)
+{
+	struct soma_pool_config config = { .policy = soma_policy_preset("soma") };
+	struct soma_allocation *blocks[6];
+	struct soma_pool *pools[3];
+
+	for (unsigned i = 0; i < 3; i++) {
+		config.max_size = i * 4 * SEGMENT;
+		pools[i] = pool_over(NULL, config);
+		blocks[i] = alloc(pools[i], KIB, 0);
+		blocks[i + 3] = alloc(pools[i], SEGMENT, 0);
+	}
+	for (unsigned i = 0; i < 6; i++)
+		for (unsigned j = 0; j < i; j++)
+			ck_assert_uint_ne(soma_allocation_ptr(blocks[i]), soma_allocation_ptr(blocks[j]));
+	for (unsigned i = 0; i < 6; i++)
+		drop(blocks[i], 0);
+	for (unsigned i = 0; i < 3; i++)
+		ck_ok(soma_pool_destroy(pools[i]));
+}
+END_TEST
+
 START_TEST(there_is_an_end_to_virtual_addresses_and_it_is_said)
 {
 	const struct soma_pool_config config = { .size = sizeof config };
@@ -556,8 +579,9 @@ UNIT_MAIN("pool", a_config_is_refused_with_the_reason, without_a_config_a_pool_h
 	  an_initial_size_is_reserved_and_serves_the_first_block, attributes_take_what_they_may,
 	  a_pool_for_each_stream_has_no_reuse_by_order, a_reuse_that_is_switched_on_uses_what_is_known,
 	  a_handle_answers_until_it_is_released, blocks_are_found_and_freed_by_address,
-	  no_pool_takes_another_ones_address, there_is_an_end_to_virtual_addresses_and_it_is_said,
-	  a_struct_of_another_size_is_refused, a_pool_alone_has_streams_of_its_own, no_stream_can_be_guessed,
+	  no_pool_takes_another_ones_address, pools_of_mapped_pages_have_no_address_in_common,
+	  there_is_an_end_to_virtual_addresses_and_it_is_said, a_struct_of_another_size_is_refused,
+	  a_pool_alone_has_streams_of_its_own, no_stream_can_be_guessed,
 	  a_pool_over_a_resource_has_that_ones_streams, readiness_follows_the_real_streams,
 	  blocking_streams_and_the_legacy_stream_share_blocks_without_events,
 	  blocking_streams_are_not_ordered_by_an_allocation_on_the_legacy_stream,

@@ -22,6 +22,7 @@ START_TEST(the_placement_follows_what_the_backend_is)
 {
 	ck_assert_int_eq(chosen(SYNCHRONOUS, "cuda"), SOMA_PLACEMENT_POOL);
 	ck_assert_int_eq(chosen(SYNCHRONOUS, "strict"), SOMA_PLACEMENT_BACKEND);
+	ck_assert_int_eq(chosen(SYNCHRONOUS, "soma"), SOMA_PLACEMENT_BACKEND);
 	ck_assert_int_eq(chosen(ORDERED, "cuda"), SOMA_PLACEMENT_POOL);
 	ck_assert_int_eq(chosen(ORDERED | SOMA_BACKEND_POOL, "cuda"), SOMA_PLACEMENT_BACKEND);
 	ck_assert_int_eq(chosen(ORDERED | SOMA_BACKEND_POOL | SOMA_BACKEND_HOST_ACCESSIBLE, "cuda"),
@@ -51,6 +52,8 @@ START_TEST(the_pools_placement_needs_segments)
 	open_fake(ORDERED, BACKEND);
 	config.size = sizeof config;
 	config.policy = soma_policy_preset("strict");
+	ck_is(soma_pool_create(&config, resource, &pool), NOT_SUPPORTED);
+	config.policy = soma_policy_preset("soma");
 	ck_is(soma_pool_create(&config, resource, &pool), NOT_SUPPORTED);
 	close_fake();
 }

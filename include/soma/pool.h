@@ -51,7 +51,7 @@ struct soma_allocation;
 
 enum soma_placement {
 	/* POOL over a backend that gives memory synchronously or is this machine's, BACKEND over one that
-	 * has a pool of its own and over a guard. */
+	 * has a pool of its own and over a guard, and for a policy without SOMA_SEGMENTS_STEP. */
 	SOMA_PLACEMENT_AUTO = 0,
 	/* Every block is the resource's; the model beside it keeps the account. */
 	SOMA_PLACEMENT_BACKEND = 1,
@@ -79,7 +79,8 @@ struct soma_pool_config {
  * config NULL: device 0 or the resource's, no maximum, threshold 0, "cuda".  resource NULL: a pool alone.
  * The pool keeps the resource.  Pools of a process never have addresses in common.
  * SOMA_STATUS_NOT_SUPPORTED: SOMA_PLACEMENT_POOL over a guard, which would see segments and none of the
- * blocks in them; initial_size without segments; no virtual addresses are left.
+ * blocks in them; initial_size without segments; no virtual addresses are left (a process has them for 128 pools
+ * that are alone or BACKEND and have no maximum, and for many more that have one).
  */
 enum soma_status soma_pool_create(const struct soma_pool_config *config, struct soma_resource *resource,
 				  struct soma_pool **pool);

@@ -63,7 +63,7 @@ choose_placement(uint64_t can, const struct soma_policy *policy)
 {
 	const uint64_t pools = SOMA_BACKEND_POOL | SOMA_BACKEND_STREAM_ORDERED;
 
-	if ((can & SOMA_BACKEND_GUARD) != 0 || policy->segments == SOMA_SEGMENTS_RANGE)
+	if ((can & SOMA_BACKEND_GUARD) != 0 || policy->segments != SOMA_SEGMENTS_STEP)
 		return SOMA_PLACEMENT_BACKEND;
 	if ((can & pools) == pools && (can & SOMA_BACKEND_HOST_ACCESSIBLE) == 0)
 		return SOMA_PLACEMENT_BACKEND;
@@ -87,9 +87,9 @@ place(struct checked *checked, const struct soma_resource *resource)
 		return soma__fail(NOT_SUPPORTED,
 				  "placement=pool over a guard: it would see segments and none of "
 				  "the blocks in them; placement=backend was expected");
-	if (checked->policy.segments == SOMA_SEGMENTS_RANGE)
+	if (checked->policy.segments != SOMA_SEGMENTS_STEP)
 		return soma__fail(NOT_SUPPORTED,
-				  "placement=pool needs a policy with segments: a range cannot be "
+				  "placement=pool needs a policy with segments: an address range cannot be "
 				  "made of a resource's blocks");
 	return SOMA_STATUS_OK;
 }
@@ -117,6 +117,18 @@ read_config(const struct soma_pool_config *given, const struct soma_resource *re
 
 /* ---- making -------------------------------------------------------------------------------- */
 
+/* What a policy takes whatever the pool's size. */
+static uint64_t
+fixed_addresses(const struct soma_policy *policy)
+{
+	uint64_t addresses = 0;
+
+	if (policy->segments == SOMA_SEGMENTS_MAPPED)
+		for (unsigned i = 0; i < policy->pool_count && i < SOMA_POLICY_POOLS_MAX; i++)
+			addresses += policy->pools[i].segment_size;
+	return addresses;
+}
+
 static enum soma_status
 make_model(struct soma_pool *pool, const struct checked *checked)
 {
@@ -136,7 +148,8 @@ make_model(struct soma_pool *pool, const struct checked *checked)
 	if (pool->placed)
 		limits.segments = &source;
 	else
-		status = soma__window_take(checked->config.max_size, &pool->window);
+		status = soma__window_take(checked->config.max_size, fixed_addresses(&checked->policy),
+					   &pool->window);
 	limits.base = pool->window.base;
 	if (status == SOMA_STATUS_OK)
 		status = soma_model_create(&limits, &pool->model);

@@ -21,16 +21,17 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct soma__window *windows;
 
 static uint64_t
-length_for(uint64_t max_size)
+length_for(uint64_t max_size, uint64_t addresses)
 {
-	uint64_t length;
+	uint64_t length = max_size * SPARE;
 
 	if (max_size == 0)
-		return UNLIMITED;
-	if (max_size > (END - FIRST) / SPARE)
-		return END - FIRST;
-	length = (max_size * SPARE + SMALLEST - 1) / SMALLEST * SMALLEST;
-	return length < SMALLEST ? SMALLEST : length;
+		length = UNLIMITED;
+	else if (max_size > (END - FIRST) / SPARE)
+		length = END - FIRST;
+	if (length < addresses)
+		length = addresses;
+	return (length + SMALLEST - 1) / SMALLEST * SMALLEST;
 }
 
 /* Under the mutex: the place in the list where there is room from *base on; NULL: there is none. */
@@ -49,9 +50,9 @@ find_room(uint64_t length, uint64_t *base)
 }
 
 enum soma_status
-soma__window_take(uint64_t max_size, struct soma__window *window)
+soma__window_take(uint64_t max_size, uint64_t addresses, struct soma__window *window)
 {
-	uint64_t length = length_for(max_size);
+	uint64_t length = length_for(max_size, addresses);
 	struct soma__window **at;
 
 	pthread_mutex_lock(&mutex);

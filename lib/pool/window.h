@@ -18,8 +18,9 @@ struct soma__window {
 	struct soma__window *next; /* by address */
 };
 
-/* For a pool of at most max_size bytes; 0: unlimited.  NOT_SUPPORTED: there is no room for another one. */
-enum soma_status soma__window_take(uint64_t max_size, struct soma__window *window);
+/* For a pool of at most max_size bytes; 0: unlimited; of at least this many addresses.  NOT_SUPPORTED: there is
+ * no room for another one. */
+enum soma_status soma__window_take(uint64_t max_size, uint64_t addresses, struct soma__window *window);
 void soma__window_give(struct soma__window *window);
 
 #endif
