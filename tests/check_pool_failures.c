@@ -49,6 +49,26 @@ START_TEST(a_wait_that_cannot_be_queued_fails_the_allocation_and_changes_nothing
 }
 END_TEST
 
+static void
+destroy_stream_after_allocation(struct soma_backend *self, enum fake_op op, void *context)
+{
+	(void)context;
+	if (op != FAKE_ALLOC)
+		return;
+	self->after = NULL;
+	ck_ok(soma_resource_stream_destroy(resource, a));
+}
+
+START_TEST(a_block_whose_stream_goes_before_the_pool_has_it_is_given_back)
+{
+	open_fake(ORDERED, BACKEND);
+	fake->after = destroy_stream_after_allocation;
+	ck_is(try_alloc(p, 1000, a), STREAM_MISUSE);
+	ck_assert_uint_eq(stats_of(p).handle_count, 0);
+	close_fake();
+}
+END_TEST
+
 START_TEST(a_free_that_the_backend_refuses_leaves_the_block_live)
 {
 	open_fake(ORDERED, BACKEND);
@@ -253,6 +273,7 @@ END_TEST
 
 UNIT_MAIN("pool_failures", a_failed_allocation_of_the_backend_leaves_the_account_as_it_was,
 	  a_wait_that_cannot_be_queued_fails_the_allocation_and_changes_nothing,
+	  a_block_whose_stream_goes_before_the_pool_has_it_is_given_back,
 	  a_free_that_the_backend_refuses_leaves_the_block_live,
 	  a_segment_that_the_backend_does_not_take_back_goes_the_next_time,
 	  idle_segments_go_back_before_a_request_fails, a_budget_that_is_short_says_so_through_the_pool,

@@ -86,10 +86,12 @@ enum soma_status soma_pool_create(const struct soma_pool_config *config, struct 
 				  struct soma_pool **pool);
 
 /*
- * Returns at once.  No more is allocated from the pool; its live blocks stay, and can be freed.  With the
- * last of them everything goes back to the resource, after the work that is queued on its streams (which a
- * backend that is not stream-ordered waits for).  The pool's records go with the last handle that is
- * released.  When the pool was its device's current one, the default pool is.  NULL is allowed.
+ * Returns at once, as long as blocks are live.  No more is allocated from the pool; its live blocks stay, and
+ * can be freed.  With the last of them, and when calls on the pool that other threads had begun are over,
+ * everything goes back to the resource, after the work that is queued on its streams (which a
+ * backend that is not stream-ordered waits for); from then on calls on the pool are SOMA_STATUS_INVALID_VALUE.
+ * The pool's records go with the last handle that is released: without a handle of its own a thread must not
+ * use the pool any more.  When the pool was its device's current one, the default pool is.  NULL is allowed.
  * SOMA_STATUS_INVALID_VALUE: a default pool; it was destroyed before.
  */
 enum soma_status soma_pool_destroy(struct soma_pool *pool);
@@ -109,7 +111,7 @@ enum soma_status soma_pool_default(int device, struct soma_resource *resource, s
 /* The current pool of a device: what was set, or the default one.  SOMA_STATUS_NOT_FOUND: there is neither. */
 enum soma_status soma_pool_current(int device, struct soma_pool **pool);
 
-/* pool NULL: the default one again. */
+/* pool NULL: the default one again.  INVALID_VALUE: it was destroyed, or is another device's. */
 enum soma_status soma_pool_set_current(int device, struct soma_pool *pool);
 
 /* ---- blocks ----------------------------------------------------------------- */

@@ -39,40 +39,47 @@ fill_stats(struct soma_pool *pool, struct soma_pool_stats *stats)
 enum soma_status
 soma_pool_stats(struct soma_pool *pool, struct soma_pool_stats *stats)
 {
+	enum soma_status status;
+
 	if (stats->size < sizeof *stats)
 		return soma__fail(INVALID_VALUE,
 				  "pool statistics: the size field is %" PRIu64 ", expected %" PRIu64,
 				  stats->size, sizeof *stats);
-	soma__pool_lock(pool);
+	status = soma__pool_enter(pool);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	soma__handles_collect(pool);
 	fill_stats(pool, stats);
-	soma__pool_unlock(pool);
+	soma__pool_leave(pool);
 	return SOMA_STATUS_OK;
 }
 
 void
 soma_pool_reset_peaks(struct soma_pool *pool)
 {
-	soma__pool_lock(pool);
+	if (soma__pool_enter(pool) != SOMA_STATUS_OK)
+		return;
 	soma_model_reset_peaks(pool->model);
-	soma__pool_unlock(pool);
+	soma__pool_leave(pool);
 }
 
 /* Where the resource places the blocks it is the backend's pool that has the memory. */
 enum soma_status
 soma_pool_trim(struct soma_pool *pool, uint64_t keep)
 {
-	enum soma_status status;
+	enum soma_status status = soma__pool_enter(pool);
 
-	soma__pool_lock(pool);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	if (pool->resource != NULL)
 		(void)soma__pool_poll(pool);
 	status = soma_model_trim_to(pool->model, keep);
-	soma__pool_unlock(pool);
-	if (pool->placed)
-		soma__segments_flush(pool);
-	else if (pool->resource != NULL && status == SOMA_STATUS_OK)
+	if (!pool->placed && pool->resource != NULL && status == SOMA_STATUS_OK) {
+		soma__pool_step_out(pool);
 		status = soma_resource_trim_to(pool->resource, keep);
+		soma__pool_step_in(pool);
+	}
+	soma__segments_leave(pool);
 	return status;
 }
 
@@ -130,11 +137,12 @@ get_locked(struct soma_pool *pool, enum soma_pool_attribute attribute, uint64_t 
 enum soma_status
 soma_pool_get_attribute(struct soma_pool *pool, enum soma_pool_attribute attribute, uint64_t *value)
 {
-	enum soma_status status;
+	enum soma_status status = soma__pool_enter(pool);
 
-	soma__pool_lock(pool);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	status = get_locked(pool, attribute, value);
-	soma__pool_unlock(pool);
+	soma__pool_leave(pool);
 	return status;
 }
 
@@ -197,11 +205,12 @@ set_locked(struct soma_pool *pool, enum soma_pool_attribute attribute, uint64_t 
 enum soma_status
 soma_pool_set_attribute(struct soma_pool *pool, enum soma_pool_attribute attribute, uint64_t value)
 {
-	enum soma_status status;
+	enum soma_status status = soma__pool_enter(pool);
 
-	soma__pool_lock(pool);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	status = set_locked(pool, attribute, value);
-	soma__pool_unlock(pool);
+	soma__pool_leave(pool);
 	return status;
 }
 
@@ -223,8 +232,8 @@ set_peer(struct soma__terminal *terminal, int device, bool enable)
 		terminal->self, device, enable ? SOMA_BACKEND_ACCESS_READ_WRITE : SOMA_BACKEND_ACCESS_NONE);
 }
 
-enum soma_status
-soma_pool_peer_access(struct soma_pool *pool, int device, bool enable)
+static enum soma_status
+peer_access(struct soma_pool *pool, int device, bool enable)
 {
 	if (device < 0 || device == pool->device)
 		return soma__fail(INVALID_VALUE,
@@ -238,7 +247,21 @@ soma_pool_peer_access(struct soma_pool *pool, int device, bool enable)
 }
 
 enum soma_status
-soma_pool_export(struct soma_pool *pool, enum soma_pool_handle kind, int *descriptor)
+soma_pool_peer_access(struct soma_pool *pool, int device, bool enable)
+{
+	enum soma_status status = soma__pool_enter(pool);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	soma__pool_step_out(pool);
+	status = peer_access(pool, device, enable);
+	soma__pool_step_in(pool);
+	soma__pool_leave(pool);
+	return status;
+}
+
+static enum soma_status
+export_pool(struct soma_pool *pool, enum soma_pool_handle kind, int *descriptor)
 {
 	struct soma__terminal *terminal;
 
@@ -259,4 +282,18 @@ soma_pool_export(struct soma_pool *pool, enum soma_pool_handle kind, int *descri
 	if (!soma__terminal_can(terminal, SOMA_BACKEND_EXPORTS))
 		return soma__fail(NOT_SUPPORTED, "the backend exports nothing");
 	return terminal->ops->export_pool(terminal->self, SOMA_BACKEND_HANDLE_POSIX_FD, descriptor);
+}
+
+enum soma_status
+soma_pool_export(struct soma_pool *pool, enum soma_pool_handle kind, int *descriptor)
+{
+	enum soma_status status = soma__pool_enter(pool);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	soma__pool_step_out(pool);
+	status = export_pool(pool, kind, descriptor);
+	soma__pool_step_in(pool);
+	soma__pool_leave(pool);
+	return status;
 }

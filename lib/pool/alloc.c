@@ -23,12 +23,6 @@ fill(struct soma_allocation *handle, const struct soma_model_alloc *made, uint64
 	atomic_store_explicit(&handle->state, SOMA__HANDLE_LIVE, memory_order_release);
 }
 
-static enum soma_status
-refuse_destroyed(void)
-{
-	return soma__fail(INVALID_VALUE, "the pool was destroyed: nothing can be allocated from it");
-}
-
 /* With the mutex held: what every allocation needs. */
 static inline enum soma_status
 begin(struct soma_pool *pool, uint64_t stream, struct soma__pool_stream **found, uint64_t *model,
@@ -37,7 +31,7 @@ begin(struct soma_pool *pool, uint64_t stream, struct soma__pool_stream **found,
 	enum soma_status status;
 
 	if (__builtin_expect(pool->destroyed, 0))
-		return refuse_destroyed();
+		return soma__pool_refuse_destroyed();
 	status = soma__pool_stream(pool, stream, found, model);
 	if (__builtin_expect(status != SOMA_STATUS_OK, 0))
 		return status;
@@ -95,8 +89,11 @@ enter_block(struct soma_pool *pool, struct soma_allocation *handle, const struct
 	struct soma__pool_stream *found;
 	struct soma_model_alloc made;
 	uint64_t model;
-	enum soma_status status = soma__pool_stream(pool, block->stream, &found, &model);
+	enum soma_status status;
 
+	if (pool->destroyed)
+		return soma__pool_refuse_destroyed();
+	status = soma__pool_stream(pool, block->stream, &found, &model);
 	if (status == SOMA_STATUS_OK)
 		status = soma_model_alloc(pool->model, block->bytes, model, &made);
 	if (status == SOMA__STATUS_DEFERRED)
@@ -118,18 +115,21 @@ begin_block(struct soma_pool *pool, uint64_t stream, bool *graph, struct soma_al
 
 	soma__pool_lock(pool);
 	status = begin(pool, stream, &found, &model, handle);
-	if (status == SOMA_STATUS_OK)
-		*graph = pool->captures && soma__order_is_capturing(pool->resource, found->place);
-	soma__pool_unlock(pool);
+	if (status != SOMA_STATUS_OK) {
+		soma__pool_unlock(pool);
+		return status;
+	}
+	*graph = pool->captures && soma__order_is_capturing(pool->resource, found->place);
+	soma__pool_step_out(pool);
 	return status;
 }
 
 static void
 give_up(struct soma_pool *pool, struct soma_allocation *handle)
 {
-	soma__pool_lock(pool);
+	soma__pool_step_in(pool);
 	soma__handle_put(pool, handle);
-	soma__pool_unlock(pool);
+	soma__pool_leave(pool);
 }
 
 /* What the model is certain to refuse the resource need not be troubled with. */
@@ -165,18 +165,20 @@ allocate_block(struct soma_pool *pool, uint64_t size, uint64_t stream, struct so
 		give_up(pool, handle);
 		return status;
 	}
-	soma__pool_lock(pool);
+	soma__pool_step_in(pool);
 	if (graph)
 		fill_graph(pool, handle, &block);
 	else
 		status = enter_block(pool, handle, &block);
-	soma__pool_unlock(pool);
 	if (status == SOMA_STATUS_OK) {
+		soma__pool_leave(pool);
 		*out = handle;
 		return SOMA_STATUS_OK;
 	}
+	soma__pool_step_out(pool);
+	/* By its own stream, which may have been destroyed meanwhile. */
+	(void)soma_resource_deallocate(pool->resource, &block);
 	give_up(pool, handle);
-	(void)soma__resource_deallocate_on(pool->resource, &block, stream);
 	return status;
 }
 
@@ -184,15 +186,11 @@ enum soma_status
 soma_pool_alloc(struct soma_pool *pool, uint64_t size, uint64_t stream, struct soma_allocation **allocation)
 {
 	enum soma_status status;
-	bool flush;
 
 	if (pool->placement == SOMA_PLACEMENT_BACKEND)
 		return allocate_block(pool, size, stream, allocation);
 	soma__pool_lock(pool);
 	status = allocate_placed(pool, size, stream, allocation);
-	flush = pool->leaving != NULL;
-	soma__pool_unlock(pool);
-	if (__builtin_expect(flush, 0))
-		soma__segments_flush(pool);
+	soma__segments_leave(pool);
 	return status;
 }

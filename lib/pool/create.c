@@ -301,23 +301,45 @@ soma_pool_create(const struct soma_pool_config *given, struct soma_resource *res
 	return SOMA_STATUS_OK;
 }
 
+/* ---- ending -------------------------------------------------------------------------------------- */
+
 enum soma_status
-soma__pool_end(struct soma_pool *pool)
+soma__pool_refuse_destroyed(void)
 {
-	bool before, over;
+	return soma__fail(INVALID_VALUE, "the pool was destroyed: nothing can be allocated from it");
+}
+
+enum soma_status
+soma__pool_enter(struct soma_pool *pool)
+{
+	soma__pool_lock(pool);
+	if (!pool->ended)
+		return SOMA_STATUS_OK;
+	soma__pool_unlock(pool);
+	return soma__fail(INVALID_VALUE, "the pool was destroyed, and has no block any more");
+}
+
+enum soma_status
+soma__pool_close(struct soma_pool *pool)
+{
+	bool before;
 
 	soma__pool_lock(pool);
 	before = pool->destroyed;
 	pool->destroyed = true;
 	atomic_fetch_or(&pool->returned, SOMA__HANDLES_CLOSED);
 	soma__handles_collect(pool);
-	over = !before && pool->live == 0;
+	if (!before)
+		pool->users++;
 	soma__pool_unlock(pool);
-	if (before)
-		return soma__fail(INVALID_VALUE, "the pool was destroyed before");
-	if (over)
-		soma__pool_finish(pool);
-	return SOMA_STATUS_OK;
+	return before ? soma__fail(INVALID_VALUE, "the pool was destroyed before") : SOMA_STATUS_OK;
+}
+
+void
+soma__pool_end(struct soma_pool *pool)
+{
+	soma__pool_step_in(pool);
+	soma__pool_leave(pool);
 }
 
 enum soma_status
@@ -327,8 +349,10 @@ soma_pool_destroy(struct soma_pool *pool)
 
 	if (pool == NULL)
 		return SOMA_STATUS_OK;
-	status = soma__registry_leave(pool);
-	return status == SOMA_STATUS_OK ? soma__pool_end(pool) : status;
+	status = soma__registry_close(pool);
+	if (status == SOMA_STATUS_OK)
+		soma__pool_end(pool);
+	return status;
 }
 
 int

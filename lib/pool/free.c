@@ -177,7 +177,6 @@ static inline enum soma_status
 free_locked(struct soma_pool *pool, struct soma_allocation *handle, const struct freeing *how)
 {
 	enum soma_status status;
-	bool over;
 
 	if (__builtin_expect(atomic_load_explicit(&handle->state, memory_order_relaxed) != SOMA__HANDLE_LIVE,
 			     0))
@@ -186,10 +185,7 @@ free_locked(struct soma_pool *pool, struct soma_allocation *handle, const struct
 		status = free_block(pool, handle, how);
 	else
 		status = free_placed(pool, handle, how);
-	over = soma__pool_is_over(pool) && status == SOMA_STATUS_OK;
-	soma__pool_unlock(pool);
-	if (__builtin_expect(over, 0))
-		soma__pool_finish(pool);
+	soma__pool_leave(pool);
 	return status;
 }
 

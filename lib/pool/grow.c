@@ -66,8 +66,11 @@ attempt(struct soma_pool *pool, uint64_t size, uint64_t stream, struct soma_mode
 {
 	struct soma__pool_stream *found;
 	uint64_t model;
-	enum soma_status status = soma__pool_stream(pool, stream, &found, &model);
+	enum soma_status status;
 
+	if (pool->destroyed)
+		return soma__pool_refuse_destroyed();
+	status = soma__pool_stream(pool, stream, &found, &model);
 	return status == SOMA_STATUS_OK ? soma_model_alloc(pool->model, size, model, made) : status;
 }
 
@@ -94,12 +97,12 @@ make_segment(struct soma_pool *pool, struct soma__growth_call *call, struct kept
 	if (call->segment != NULL)
 		soma__segment_leave(pool, call->segment);
 	call->segment = NULL;
-	soma__pool_unlock(pool);
+	soma__pool_step_out(pool);
 	soma__segments_flush(pool);
 	call->refusal = soma__segment_make(pool, call->wanted, call->stream, &call->segment);
 	if (call->refusal != SOMA_STATUS_OK)
 		keep_error(kept);
-	soma__pool_lock(pool);
+	soma__pool_step_in(pool);
 }
 
 static enum soma_status
@@ -131,9 +134,9 @@ grow_in_turn(struct soma_pool *pool, uint64_t size, uint64_t stream, struct soma
 	enum soma_status status = SOMA__STATUS_DEFERRED;
 	bool waited, turn;
 
-	soma__pool_unlock(pool);
+	soma__pool_step_out(pool);
 	turn = take_turn(pool, &waited);
-	soma__pool_lock(pool);
+	soma__pool_step_in(pool);
 	if (waited)
 		status = attempt(pool, size, stream, made);
 	if (status == SOMA__STATUS_DEFERRED)

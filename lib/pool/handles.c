@@ -139,7 +139,7 @@ soma_allocation_stream(const struct soma_allocation *allocation, uint64_t *nativ
 	bool known = false;
 
 	soma__pool_lock(pool);
-	if (pool->resource != NULL && !soma__pool_is_over(pool))
+	if (pool->resource != NULL && !pool->ended)
 		known = soma__order_native(pool->resource, allocation->stream, native);
 	soma__pool_unlock(pool);
 	if (known)

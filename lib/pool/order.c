@@ -24,9 +24,11 @@ soma_pool_stream_create(struct soma_pool *pool, unsigned flags, uint64_t *stream
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	soma__pool_lock(pool);
+	status = soma__pool_enter(pool);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	status = soma_model_stream_create(pool->model, flags, stream);
-	soma__pool_unlock(pool);
+	soma__pool_leave(pool);
 	return status;
 }
 
@@ -37,29 +39,18 @@ soma_pool_stream_destroy(struct soma_pool *pool, uint64_t stream)
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	soma__pool_lock(pool);
+	status = soma__pool_enter(pool);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	if (stream == pool->host_stream)
 		status = soma__fail(INVALID_VALUE, "there is no stream %" PRIu64 " to destroy", stream);
 	else
 		status = soma_model_stream_destroy(pool->model, stream);
-	soma__pool_unlock(pool);
+	soma__pool_leave(pool);
 	return status;
 }
 
 /* ---- synchronising ----------------------------------------------------------------------- */
-
-static enum soma_status
-synchronize_model(struct soma_pool *pool, uint64_t model, uint64_t seq)
-{
-	enum soma_status status;
-
-	soma__pool_lock(pool);
-	status = soma__model_observe(pool->model, model, seq, true);
-	soma__pool_unlock(pool);
-	if (pool->placed)
-		soma__segments_flush(pool);
-	return status;
-}
 
 /* A free that counts on the order with the legacy stream has put nothing on its own stream, and waiting for
  * an idle stream is waiting for nobody: an event is something to wait for that comes after both. */
@@ -81,16 +72,22 @@ soma_pool_synchronize(struct soma_pool *pool, uint64_t stream)
 	struct soma_model_position position = { 0 };
 	struct soma__pool_stream *found;
 	uint64_t model;
-	enum soma_status status;
+	enum soma_status status = soma__pool_enter(pool);
 
-	soma__pool_lock(pool);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	status = soma__pool_stream(pool, stream, &found, &model);
 	if (status == SOMA_STATUS_OK)
 		status = begin_synchronize(pool, found, model, &position);
-	soma__pool_unlock(pool);
-	if (status == SOMA_STATUS_OK && pool->resource != NULL)
+	if (status == SOMA_STATUS_OK && pool->resource != NULL) {
+		soma__pool_step_out(pool);
 		status = soma_resource_stream_synchronize(pool->resource, stream);
-	return status == SOMA_STATUS_OK ? synchronize_model(pool, model, position.submitted) : status;
+		soma__pool_step_in(pool);
+	}
+	if (status == SOMA_STATUS_OK)
+		status = soma__model_observe(pool->model, model, position.submitted, true);
+	soma__segments_leave(pool);
+	return status;
 }
 
 /* ---- events -------------------------------------------------------------------------------- */
@@ -122,14 +119,15 @@ soma_pool_record_event(struct soma_pool *pool, uint64_t stream, uint64_t *seq)
 {
 	struct soma__pool_stream *found;
 	uint64_t model, at;
-	enum soma_status status;
+	enum soma_status status = soma__pool_enter(pool);
 
-	soma__pool_lock(pool);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	status = soma__pool_stream(pool, stream, &found, &model);
 	if (status == SOMA_STATUS_OK)
 		status = found != NULL ? record_real(pool, found, &at)
 				       : soma_model_record_event(pool->model, model, &at);
-	soma__pool_unlock(pool);
+	soma__pool_leave(pool);
 	if (status == SOMA_STATUS_OK)
 		*seq = at;
 	return status;
@@ -170,14 +168,15 @@ soma_pool_wait_event(struct soma_pool *pool, uint64_t stream, uint64_t event_str
 {
 	struct soma__pool_stream *found;
 	uint64_t model;
-	enum soma_status status;
+	enum soma_status status = soma__pool_enter(pool);
 
-	soma__pool_lock(pool);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	status = soma__pool_stream(pool, stream, &found, &model);
 	if (status == SOMA_STATUS_OK)
 		status = found != NULL ? wait_real(pool, found, event_stream, event_seq)
 				       : soma_model_wait_event(pool->model, model, event_stream, event_seq);
-	soma__pool_unlock(pool);
+	soma__pool_leave(pool);
 	return status;
 }
 
@@ -213,7 +212,7 @@ soma_pool_is_ready(struct soma_allocation *allocation)
 	bool ready;
 
 	soma__pool_lock(pool);
-	ready = soma__pool_is_over(pool) || allocation->graph || is_ready_in_model(pool, allocation);
+	ready = pool->ended || allocation->graph || is_ready_in_model(pool, allocation);
 	if (!ready && pool->resource != NULL) {
 		ask(pool, allocation);
 		ready = is_ready_in_model(pool, allocation);

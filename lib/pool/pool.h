@@ -79,7 +79,9 @@ struct soma_pool {
 	bool may_capture; /* ... and where an event is needed */
 	bool per_stream;
 	bool destroyed;
+	bool ended;      /* and nothing but handles is left, or will be in a moment */
 	bool gone;       /* everything went back; the handles alone remain */
+	uint32_t users;  /* calls that have let the mutex go, and come back to what it protects */
 	bool is_default; /* the registry's mutex */
 	int device;
 	uint32_t tag;
@@ -121,11 +123,19 @@ struct soma_pool {
 void soma__pool_finish(struct soma_pool *pool);
 /* After the last handle of a pool that is gone. */
 void soma__pool_bury(struct soma_pool *pool);
-/* The same as soma_pool_destroy() for any pool. */
-enum soma_status soma__pool_end(struct soma_pool *pool);
+/* The two halves of soma_pool_destroy() for any pool: after close nothing is allocated, and the pool lasts until
+ * end. */
+enum soma_status soma__pool_close(struct soma_pool *pool);
+void soma__pool_end(struct soma_pool *pool);
 
-/* registry.c.  Before a pool is destroyed: INVALID_VALUE for a default one. */
-enum soma_status soma__registry_leave(struct soma_pool *pool);
+/* What an allocation is told. */
+enum soma_status soma__pool_refuse_destroyed(void);
+
+/* Takes the mutex, for a call that may come when nothing but handles is left: then INVALID_VALUE, without it. */
+enum soma_status soma__pool_enter(struct soma_pool *pool);
+
+/* registry.c.  Closes a pool that is to be destroyed: INVALID_VALUE for a default one. */
+enum soma_status soma__registry_close(struct soma_pool *pool);
 /* Ends the default pool of a device if there is one; for a runtime that closes. */
 void soma__pool_end_default(int device);
 
@@ -139,13 +149,6 @@ enum soma_status soma__pool_reserve(struct soma_pool *pool, const struct soma_po
 /* free.c: tells the model what it could not be told for want of memory. */
 void soma__pool_settle(struct soma_pool *pool);
 
-/* Nothing but handles is left, or will be in a moment; the mutex is held. */
-static inline bool
-soma__pool_is_over(const struct soma_pool *pool)
-{
-	return pool->destroyed && pool->live == 0;
-}
-
 static inline void
 soma__pool_lock(struct soma_pool *pool)
 {
@@ -158,6 +161,35 @@ static inline void
 soma__pool_unlock(struct soma_pool *pool)
 {
 	pthread_mutex_unlock(&pool->mutex);
+}
+
+/* Lets the mutex go, which a thread did that may have been the last to need a destroyed pool. */
+static inline void
+soma__pool_leave(struct soma_pool *pool)
+{
+	bool ends =
+		__builtin_expect(pool->destroyed, 0) && !pool->ended && pool->live == 0 && pool->users == 0;
+
+	if (ends)
+		pool->ended = true;
+	soma__pool_unlock(pool);
+	if (ends)
+		soma__pool_finish(pool);
+}
+
+/* The mutex is held, and let go for as long as the call is away. */
+static inline void
+soma__pool_step_out(struct soma_pool *pool)
+{
+	pool->users++;
+	soma__pool_unlock(pool);
+}
+
+static inline void
+soma__pool_step_in(struct soma_pool *pool)
+{
+	soma__pool_lock(pool);
+	pool->users--;
 }
 
 #endif

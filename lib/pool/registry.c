@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The default and the current pool of each device.  `mutex` protects the list, and is held over making and
- * ending a default pool, so that a device has one.
+ * ending a default pool, so that a device has one.  A pool's own mutex may be taken within it.
  */
 #include <stdlib.h>
 
@@ -130,7 +130,8 @@ soma__pool_end_default(int ordinal)
 		(*at)->standard = NULL;
 		if ((*at)->current == pool)
 			(*at)->current = NULL;
-		(void)soma__pool_end(pool);
+		(void)soma__pool_close(pool);
+		soma__pool_end(pool);
 	}
 	forget_if_empty(at);
 	pthread_mutex_unlock(&mutex);
@@ -159,11 +160,32 @@ soma_pool_current(int ordinal, struct soma_pool **pool)
 	return SOMA_STATUS_OK;
 }
 
+/* Under the mutex. */
+static enum soma_status
+set_current(int ordinal, struct soma_pool *pool)
+{
+	struct device *device;
+	bool destroyed = false;
+
+	if (pool != NULL) {
+		soma__pool_lock(pool);
+		destroyed = pool->destroyed;
+		soma__pool_unlock(pool);
+	}
+	if (destroyed)
+		return soma__fail(INVALID_VALUE, "a pool that was destroyed cannot be the current one");
+	device = pool != NULL ? find_or_make(ordinal) : *find(ordinal);
+	if (device == NULL)
+		return pool != NULL ? SOMA_STATUS_OUT_OF_HOST_MEMORY : SOMA_STATUS_OK;
+	device->current = pool;
+	forget_if_empty(find(ordinal));
+	return SOMA_STATUS_OK;
+}
+
 enum soma_status
 soma_pool_set_current(int ordinal, struct soma_pool *pool)
 {
 	enum soma_status status = check_ordinal(ordinal);
-	struct device *device;
 
 	if (status == SOMA_STATUS_OK && pool != NULL && pool->device != ordinal)
 		status = soma__fail(INVALID_VALUE, "a pool of device %" PRId64 " for device %" PRId64,
@@ -171,32 +193,36 @@ soma_pool_set_current(int ordinal, struct soma_pool *pool)
 	if (status != SOMA_STATUS_OK)
 		return status;
 	pthread_mutex_lock(&mutex);
-	device = pool != NULL ? find_or_make(ordinal) : *find(ordinal);
-	if (device != NULL)
-		device->current = pool;
-	else if (pool != NULL)
-		status = SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	forget_if_empty(find(ordinal));
+	status = set_current(ordinal, pool);
 	pthread_mutex_unlock(&mutex);
 	return status;
 }
 
-enum soma_status
-soma__registry_leave(struct soma_pool *pool)
+/* Together under the mutex, so that nobody makes a destroyed pool the current one. */
+static enum soma_status
+close_locked(struct soma_pool *pool)
 {
-	struct device **at;
-	bool is_default;
+	struct device **at = find(pool->device);
+	enum soma_status status;
 
-	pthread_mutex_lock(&mutex);
-	is_default = pool->is_default;
-	at = find(pool->device);
-	if (!is_default && *at != NULL && (*at)->current == pool) {
+	if (pool->is_default)
+		return soma__fail(INVALID_VALUE, "the default pool of device %" PRId64 " cannot be destroyed",
+				  (uint64_t)pool->device);
+	status = soma__pool_close(pool);
+	if (status == SOMA_STATUS_OK && *at != NULL && (*at)->current == pool) {
 		(*at)->current = NULL;
 		forget_if_empty(at);
 	}
+	return status;
+}
+
+enum soma_status
+soma__registry_close(struct soma_pool *pool)
+{
+	enum soma_status status;
+
+	pthread_mutex_lock(&mutex);
+	status = close_locked(pool);
 	pthread_mutex_unlock(&mutex);
-	if (is_default)
-		return soma__fail(INVALID_VALUE, "the default pool of device %" PRId64 " cannot be destroyed",
-				  (uint64_t)pool->device);
-	return SOMA_STATUS_OK;
+	return status;
 }
