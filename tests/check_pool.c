@@ -350,6 +350,8 @@ START_TEST(a_pool_over_a_resource_has_that_ones_streams)
 	ck_is(try_alloc(s.pool, 100, b + 77), STREAM_MISUSE);
 	ck_is(soma_pool_synchronize(s.pool, b + 77), STREAM_MISUSE);
 	ck_is(soma_pool_record_event(s.pool, b + 77, &seq), STREAM_MISUSE);
+	ck_is(soma_pool_wait_event(s.pool, a, b + 77, 0), STREAM_MISUSE);
+	ck_is(soma_pool_wait_event(s.pool, a, UINT64_MAX, 0), STREAM_MISUSE);
 	ck_is(soma_pool_wait_event(s.pool, a, b, 0), INVALID_VALUE);
 	seq = record(s.pool, b);
 	ck_is(soma_pool_wait_event(s.pool, a, b, seq + 1), INVALID_VALUE);

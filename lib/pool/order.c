@@ -135,6 +135,16 @@ soma_pool_record_event(struct soma_pool *pool, uint64_t stream, uint64_t *seq)
 
 /* A stream that was destroyed and forgotten is done. */
 static enum soma_status
+wait_for_unknown(struct soma_pool *pool, uint64_t event_stream, uint64_t event_seq)
+{
+	if (soma__order_stream(pool->resource, event_stream) != NULL)
+		return soma__fail(INVALID_VALUE,
+				  "stream %" PRIu64 " was not used with this pool: it has no event %" PRIu64,
+				  event_stream, event_seq);
+	return soma__order_was(pool->resource, event_stream) ? SOMA_STATUS_OK : SOMA_STATUS_STREAM_MISUSE;
+}
+
+static enum soma_status
 wait_real(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t event_stream, uint64_t event_seq)
 {
 	struct soma__pool_stream *from = soma__pool_stream_find(pool, event_stream);
@@ -143,14 +153,8 @@ wait_real(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t eve
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	if (from == NULL) {
-		if (soma__order_stream(pool->resource, event_stream) != NULL)
-			return soma__fail(INVALID_VALUE,
-					  "stream %" PRIu64
-					  " was not used with this pool: it has no event %" PRIu64,
-					  event_stream, event_seq);
-		return SOMA_STATUS_OK;
-	}
+	if (from == NULL)
+		return wait_for_unknown(pool, event_stream, event_seq);
 	status = soma_model_position(pool->model, from->model, &position);
 	if (status == SOMA_STATUS_OK && event_seq > position.submitted)
 		return soma__fail(INVALID_VALUE,

@@ -21,6 +21,12 @@ soma__order_stream(struct soma_resource *resource, uint64_t id)
 	return stream;
 }
 
+bool
+soma__order_was(struct soma_resource *resource, uint64_t id)
+{
+	return soma__stream_was(&resource->terminal->streams, id);
+}
+
 /* False: the backend does not say. */
 static bool
 look(struct soma_resource *resource, const struct soma__stream *stream, struct soma_backend_stream_info *info)

@@ -20,6 +20,9 @@ uint64_t soma__order_capabilities(const struct soma_resource *resource);
  * it is destroyed: STREAM_MISUSE, recorded. */
 struct soma__stream *soma__order_stream(struct soma_resource *resource, uint64_t id);
 
+/* Whether there is, or was, such a stream. */
+bool soma__order_was(struct soma_resource *resource, uint64_t id);
+
 /* Whether it still is that stream and not destroyed. */
 static inline bool
 soma__order_is_open(const struct soma__stream *stream, uint64_t id)
