@@ -474,6 +474,35 @@ START_TEST(a_free_may_count_on_the_order_with_the_legacy_stream)
 }
 END_TEST
 
+/* The pool's own operations on it are done; what the event covers beyond them is not. */
+START_TEST(an_event_of_a_destroyed_stream_stands_for_work_that_is_still_queued)
+{
+	struct setup s = set_up(POOL_OVER_HOST, (struct soma_pool_config){ .release_threshold = UINT64_MAX });
+	uint64_t a = stream_of(s), b = stream_of(s), c = stream_of(s);
+	struct soma_allocation *x = alloc(s.pool, KIB, a), *y = alloc(s.pool, KIB, c);
+	const uint8_t *byte = (const uint8_t *)(uintptr_t)soma_allocation_device_ptr(x);
+
+	drop(alloc(s.pool, KIB, a), a);
+	ck_ok(soma_pool_trim(s.pool, UINT64_MAX));
+	step(s.resource, a);
+	ck_ok(soma_pool_trim(s.pool, UINT64_MAX));
+	ck_assert_uint_eq(stats_of(s.pool).pending_free_count, 0);
+	fill(s.resource, soma_allocation_device_ptr(x), 1, 1, a);
+	uint64_t seq = record(s.pool, a);
+	ck_ok(soma_resource_stream_destroy(s.resource, a));
+	fill(s.resource, soma_allocation_device_ptr(y), 1, 1, c);
+	drop(y, c);
+	ck_ok(soma_pool_trim(s.pool, UINT64_MAX));
+	ck_ok(soma_pool_wait_event(s.pool, b, a, seq));
+	fill(s.resource, soma_allocation_device_ptr(x), 2, 1, b);
+	step(s.resource, b);
+	ck_ok(s.resource->terminal->ops->synchronize(s.resource->terminal->self));
+	ck_assert_uint_eq(*byte, 2);
+	drop(x, b);
+	take_down(s);
+}
+END_TEST
+
 START_TEST(what_is_freed_while_a_synchronisation_runs_is_not_taken_as_done)
 {
 	struct setup s = set_up(POOL_OVER_HOST, (struct soma_pool_config){ .release_threshold = UINT64_MAX });
@@ -589,6 +618,7 @@ UNIT_MAIN("pool", a_config_is_refused_with_the_reason, without_a_config_a_pool_h
 	  blocking_streams_are_not_ordered_by_an_allocation_on_the_legacy_stream,
 	  synchronising_an_idle_blocking_stream_does_not_complete_the_legacy_streams_frees,
 	  a_free_may_count_on_the_order_with_the_legacy_stream,
+	  an_event_of_a_destroyed_stream_stands_for_work_that_is_still_queued,
 	  what_is_freed_while_a_synchronisation_runs_is_not_taken_as_done, a_guard_sees_the_pools_blocks,
 	  what_a_pool_alone_does_not_have_is_said, a_device_has_one_default_pool,
 	  the_current_pool_is_one_of_the_device)

@@ -154,7 +154,8 @@ soma__pool_stream_poll(struct soma_pool *pool, struct soma__pool_stream *stream)
 		follow_marks(pool, stream);
 		(void)submitted(pool, stream, &executed);
 	}
-	if (!open && executed == seq)
+	/* An event that was recorded later may stand for more work than the positions. */
+	if (!open && executed == seq && stream->count == 0)
 		forget(pool, stream);
 	return executed > before;
 }
