@@ -353,6 +353,42 @@ START_TEST(behaviour_25_without_graphs_of_the_backend_a_captured_stream_is_refus
 }
 END_TEST
 
+/* Work is queued on the stream, and no order can be had that comes after it. */
+static void
+end_without_order(bool capture)
+{
+	open_fake(ORDERED | SOMA_BACKEND_CAPTURE, POOL);
+	struct soma_allocation *x = alloc(p, SEGMENT, a), *y = alloc(p, SEGMENT, b);
+	uint64_t segment = soma_allocation_device_ptr(x);
+	struct soma_backend_stream *on_a = fake_stream(resource, a);
+	fake_work(on_a, 1);
+	fake_work(fake_stream(resource, b), 1);
+	ck_ok(soma_pool_free(x, a));
+	ck_ok(soma_pool_free(y, b));
+	if (capture)
+		fake->captures[on_a->index] = true;
+	else
+		fake->fail_with[FAKE_EVENT_RECORD] = SOMA_STATUS_DRIVER;
+	fake->fail_with[FAKE_STREAM_SYNCHRONIZE] = SOMA_STATUS_DRIVER;
+	uint64_t before = on_a->queued;
+	ck_ok(soma_allocation_release(x));
+	ck_ok(soma_allocation_release(y));
+	ck_ok(soma_pool_destroy(p));
+	ck_assert(fake_block(fake, segment)->live);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 2 * SEGMENT);
+	if (capture)
+		ck_assert_uint_eq(on_a->queued, before);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+
+START_TEST(a_pool_that_ends_gives_nothing_back_before_work_that_it_cannot_come_after)
+{
+	end_without_order(false);
+	end_without_order(true);
+}
+END_TEST
+
 UNIT_MAIN("pool_fake", the_placement_follows_what_the_backend_is,
 	  the_pools_placement_over_a_guard_is_refused_with_the_reason, the_pools_placement_needs_segments,
 	  a_pair_of_a_placed_pool_is_no_call_of_the_backend, events_are_few,
@@ -368,4 +404,5 @@ UNIT_MAIN("pool_fake", the_placement_follows_what_the_backend_is,
 	  a_destroyed_stream_is_refused_and_what_it_had_becomes_free,
 	  behaviour_24_a_free_in_no_order_is_immediate_and_unsynchronised,
 	  behaviour_25_a_captured_streams_block_is_the_graphs_and_outside_the_pool,
-	  behaviour_25_without_graphs_of_the_backend_a_captured_stream_is_refused)
+	  behaviour_25_without_graphs_of_the_backend_a_captured_stream_is_refused,
+	  a_pool_that_ends_gives_nothing_back_before_work_that_it_cannot_come_after)

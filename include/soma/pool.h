@@ -89,7 +89,8 @@ enum soma_status soma_pool_create(const struct soma_pool_config *config, struct 
  * Returns at once, as long as blocks are live.  No more is allocated from the pool; its live blocks stay, and
  * can be freed.  With the last of them, and when calls on the pool that other threads had begun are over,
  * everything goes back to the resource, after the work that is queued on its streams (which a
- * backend that is not stream-ordered waits for); from then on calls on the pool are SOMA_STATUS_INVALID_VALUE.
+ * backend that is not stream-ordered waits for; if no order after that work can be had, because a stream is
+ * being captured or fails, it stays outstanding, which is logged); from then on calls on the pool are SOMA_STATUS_INVALID_VALUE.
  * The pool's records go with the last handle that is released: without a handle of its own a thread must not
  * use the pool any more.  When the pool was its device's current one, the default pool is.  NULL is allowed.
  * SOMA_STATUS_INVALID_VALUE: a default pool; it was destroyed before.

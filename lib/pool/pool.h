@@ -62,9 +62,10 @@ struct soma__growth_call {
 
 /* In what order a segment goes back that the model has released. */
 enum soma__leave_order {
-	SOMA__LEAVE_NOW, /* in none: all work on it is done */
-	SOMA__LEAVE_OWN, /* of the stream that it was made for: a policy with per_stream */
-	SOMA__LEAVE_ON,  /* of one stream, all segments */
+	SOMA__LEAVE_NOW,   /* in none: all work on it is done */
+	SOMA__LEAVE_OWN,   /* of the stream that it was made for: a policy with per_stream */
+	SOMA__LEAVE_ON,    /* of one stream, all segments */
+	SOMA__LEAVE_NEVER, /* none could be had: they stay outstanding, for work may still use them */
 };
 
 #define SOMA__SEGMENT_BUCKETS 64u

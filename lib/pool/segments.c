@@ -154,6 +154,8 @@ deallocate(struct soma_pool *pool, const struct soma__pool_segment *segment)
 {
 	if (!segment->used || pool->leave == SOMA__LEAVE_NOW)
 		return soma__resource_deallocate_now(pool->resource, &segment->block);
+	if (pool->leave == SOMA__LEAVE_NEVER)
+		return soma__fail(STREAM_MISUSE, "no order could be had after the work on its streams");
 	return deallocate_on(pool, segment,
 			     pool->leave == SOMA__LEAVE_OWN ? segment->stream : pool->leave_stream);
 }

@@ -303,18 +303,30 @@ soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream, uin
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void
+/* New work can be queued on it, an event or a free. */
+static bool
+is_usable(struct soma_pool *pool, const struct soma__pool_stream *stream)
+{
+	return soma__order_is_open(stream->place, stream->id) &&
+	       soma__pool_stream_not_captured(pool, stream) == SOMA_STATUS_OK;
+}
+
+/* The segment stream waits for it, or the host does.  False: neither can be. */
+static bool
 wait_for_end(struct soma_pool *pool, struct soma__pool_stream *stream)
 {
 	struct soma__event *event;
-	enum soma_status status = soma__order_mark(pool->resource, stream->id, &event);
+	enum soma_status status = SOMA_STATUS_STREAM_MISUSE;
 
+	if (is_usable(pool, stream) || !soma__order_is_open(stream->place, stream->id))
+		status = soma__order_mark(pool->resource, stream->id, &event);
 	if (status == SOMA_STATUS_OK) {
 		status = soma__order_wait(pool->resource, pool->segment_stream, event);
 		soma__order_drop(pool->resource, event);
 	}
 	if (status != SOMA_STATUS_OK)
-		(void)soma_resource_stream_synchronize(pool->resource, stream->id);
+		status = soma_resource_stream_synchronize(pool->resource, stream->id);
+	return status == SOMA_STATUS_OK;
 }
 
 static bool
@@ -351,14 +363,14 @@ choose_order(struct soma_pool *pool)
 	uint32_t count = poll_all(pool, &unfinished);
 
 	pool->leave = count == 0 ? SOMA__LEAVE_NOW : SOMA__LEAVE_ON;
-	if (count == 1 && soma__order_is_open(unfinished->place, unfinished->id)) {
+	if (count == 1 && is_usable(pool, unfinished)) {
 		pool->leave_stream = unfinished->id;
 		return;
 	}
 	pool->leave_stream = pool->segment_stream;
 	for (uint32_t i = 0; i < pool->slots && count > 0; i++)
-		if (is_unfinished(pool, pool->streams[i]))
-			wait_for_end(pool, pool->streams[i]);
+		if (is_unfinished(pool, pool->streams[i]) && !wait_for_end(pool, pool->streams[i]))
+			pool->leave = SOMA__LEAVE_NEVER;
 }
 
 void
