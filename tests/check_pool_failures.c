@@ -69,6 +69,31 @@ START_TEST(a_block_whose_stream_goes_before_the_pool_has_it_is_given_back)
 }
 END_TEST
 
+static void
+destroy_stream_before_it_is_looked_at(struct soma_backend *self, enum fake_op op, void *context)
+{
+	(void)context;
+	if (op != FAKE_STREAM_INFO)
+		return;
+	self->before = NULL;
+	ck_ok(soma_resource_stream_destroy(resource, b));
+}
+
+/* Its owner may destroy a stream while another thread's allocation asks what is free by now. */
+START_TEST(a_stream_that_is_looked_at_stays_while_it_is_destroyed)
+{
+	open_fake(ORDERED, POOL);
+	struct soma_allocation *x = alloc(p, SEGMENT, a);
+	drop(alloc(p, SEGMENT, b), b);
+	fake->before = destroy_stream_before_it_is_looked_at;
+	struct soma_allocation *y = alloc(p, SEGMENT, a);
+	ck_assert(fake->before == NULL);
+	ck_is(try_alloc(p, 1000, b), STREAM_MISUSE);
+	drop(x, a), drop(y, a);
+	close_fake();
+}
+END_TEST
+
 START_TEST(a_free_that_the_backend_refuses_leaves_the_block_live)
 {
 	open_fake(ORDERED, BACKEND);
@@ -274,6 +299,7 @@ END_TEST
 UNIT_MAIN("pool_failures", a_failed_allocation_of_the_backend_leaves_the_account_as_it_was,
 	  a_wait_that_cannot_be_queued_fails_the_allocation_and_changes_nothing,
 	  a_block_whose_stream_goes_before_the_pool_has_it_is_given_back,
+	  a_stream_that_is_looked_at_stays_while_it_is_destroyed,
 	  a_free_that_the_backend_refuses_leaves_the_block_live,
 	  a_segment_that_the_backend_does_not_take_back_goes_the_next_time,
 	  idle_segments_go_back_before_a_request_fails, a_budget_that_is_short_says_so_through_the_pool,

@@ -225,6 +225,9 @@ static enum soma_status
 fake_stream_info(struct soma_backend *fake, struct soma_backend_stream *stream,
 		 struct soma_backend_stream_info *info)
 {
+	if (fake->before != NULL)
+		fake->before(fake, FAKE_STREAM_INFO, fake->context);
+	ck_assert(stream->used && !stream->gone);
 	info->native = 1000 + (uint64_t)stream->index;
 	info->flags = SOMA_BACKEND_STREAM_NON_BLOCKING;
 	info->capture =

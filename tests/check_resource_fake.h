@@ -35,6 +35,7 @@ enum fake_op {
 	FAKE_GUARD_DRAIN,
 	FAKE_SYNCHRONIZE,
 	FAKE_EXPORT_POOL,
+	FAKE_STREAM_INFO, /* cannot fail */
 	FAKE_OPS,
 };
 

@@ -27,19 +27,25 @@ soma__order_was(struct soma_resource *resource, uint64_t id)
 	return soma__stream_was(&resource->terminal->streams, id);
 }
 
-/* False: the backend does not say. */
+/* Whoever has the stream may destroy it meanwhile.  False: the backend does not say, or it is destroyed. */
 static bool
-look(struct soma_resource *resource, const struct soma__stream *stream, struct soma_backend_stream_info *info)
+look(struct soma_resource *resource, struct soma__stream *stream, struct soma_backend_stream_info *info)
 {
 	struct soma__terminal *terminal = resource->terminal;
+	uint64_t id = atomic_load_explicit(&stream->id, memory_order_acquire);
+	bool known;
 
 	*info = (struct soma_backend_stream_info){ .size = sizeof *info };
-	return stream->handle != NULL && terminal->ops->stream_info != NULL &&
-	       terminal->ops->stream_info(terminal->self, stream->handle, info) == SOMA_STATUS_OK;
+	if (terminal->ops->stream_info == NULL || !soma__stream_pin(&terminal->streams, stream, id))
+		return false;
+	known = stream->handle != NULL &&
+		terminal->ops->stream_info(terminal->self, stream->handle, info) == SOMA_STATUS_OK;
+	soma__stream_unpin(&terminal->streams, stream, id);
+	return known;
 }
 
 bool
-soma__order_is_blocking(struct soma_resource *resource, const struct soma__stream *stream)
+soma__order_is_blocking(struct soma_resource *resource, struct soma__stream *stream)
 {
 	struct soma_backend_stream_info info;
 
@@ -47,7 +53,7 @@ soma__order_is_blocking(struct soma_resource *resource, const struct soma__strea
 }
 
 bool
-soma__order_is_capturing(struct soma_resource *resource, const struct soma__stream *stream)
+soma__order_is_capturing(struct soma_resource *resource, struct soma__stream *stream)
 {
 	struct soma_backend_stream_info info;
 
@@ -62,6 +68,7 @@ soma__order_native(struct soma_resource *resource, uint64_t id, uint64_t *native
 	struct soma_backend_stream_info info;
 	bool known;
 
+	/* The pin holds the id, too. */
 	if (stream == NULL || !soma__stream_pin(streams, stream, id))
 		return false;
 	known = look(resource, stream, &info);

@@ -36,10 +36,10 @@ bool soma__order_native(struct soma_resource *resource, uint64_t id, uint64_t *n
 
 /* Whether the stream is ordered with the legacy default stream.  Where the backend does not say, it counts
  * as not. */
-bool soma__order_is_blocking(struct soma_resource *resource, const struct soma__stream *stream);
+bool soma__order_is_blocking(struct soma_resource *resource, struct soma__stream *stream);
 
 /* Whether the stream is being captured into a graph. */
-bool soma__order_is_capturing(struct soma_resource *resource, const struct soma__stream *stream);
+bool soma__order_is_capturing(struct soma_resource *resource, struct soma__stream *stream);
 
 /* An event behind all work queued on the stream until now, with a reference for the caller; NULL: all of it
  * is done.  A stream that is destroyed has one, too. */
