@@ -137,7 +137,7 @@ enum soma_status soma__pool_enter(struct soma_pool *pool);
 
 /* registry.c.  Closes a pool that is to be destroyed: INVALID_VALUE for a default one. */
 enum soma_status soma__registry_close(struct soma_pool *pool);
-/* Ends the default pool of a device if there is one; for a runtime that closes. */
+/* Ends the default pool of a device if there is one, so that a test leaves none. */
 void soma__pool_end_default(int device);
 
 /* grow.c: an allocation that the held model deferred, with the mutex held; it is let go meanwhile.
