@@ -2,8 +2,8 @@
 /*
  * What async and sync cost over the driver: alloc and free pairs by bare driver calls, by the backend, through a
  * terminal, and with one use on another stream; in one process, over whatever libcuda.so.1 there is (`make bench`
- * uses the stand-in of tests/fake, whose streams have no delay).  Thread CPU time, the median of several
- * rounds.
+ * uses the stand-in of tests/fake, whose streams have no delay).  Thread CPU time.  A round runs every kind of
+ * pair in turn, so what is over the bare calls is over those of the same moment.
  *
  * Argument: the folders of the modules.
  */
@@ -19,8 +19,8 @@
 #include "lib/base/error.h"
 #include "lib/resource/open.h"
 
-#define ROUNDS 9
-#define PAIRS 20000
+#define ROUNDS 101
+#define PAIRS 2000
 #define BYTES 4096
 
 static struct soma_resource *resource;
@@ -141,22 +141,46 @@ compare(const void *a, const void *b)
 static double
 measure(void (*pair)(void))
 {
-	double values[ROUNDS];
+	double start = now();
 
-	for (int round = 0; round < ROUNDS; round++) {
-		double start = now();
-		for (int i = 0; i < PAIRS; i++)
-			pair();
-		values[round] = (now() - start) / PAIRS;
-	}
-	qsort(values, ROUNDS, sizeof values[0], compare);
-	return values[ROUNDS / 2];
+	for (int i = 0; i < PAIRS; i++)
+		pair();
+	return (now() - start) / PAIRS;
+}
+
+/* A kind of pair: what it took in each round, and what of that is over the bare calls. */
+struct row {
+	const char *name;
+	void (*pair)(void);
+	size_t base; /* the row with the bare calls */
+	double took[ROUNDS], over[ROUNDS];
+};
+
+static void
+print(struct row *row)
+{
+	qsort(row->took, ROUNDS, sizeof row->took[0], compare);
+	qsort(row->over, ROUNDS, sizeof row->over[0], compare);
+	printf("  %-34s %7.1f %7.1f %7.1f %+9.1f %7.1f\n", row->name, row->took[0], row->took[ROUNDS / 2],
+	       row->took[3 * ROUNDS / 4] - row->took[ROUNDS / 4], row->over[ROUNDS / 2],
+	       row->over[3 * ROUNDS / 4] - row->over[ROUNDS / 4]);
 }
 
 static void
-print(const char *name, double ns, double base)
+measure_rows(struct row *rows, size_t count)
 {
-	printf("  %-38s %8.1f ns a pair  %+8.1f\n", name, ns, ns - base);
+	for (size_t i = 0; i < count; i++)
+		(void)measure(rows[i].pair);
+	for (size_t round = 0; round < ROUNDS; round++) {
+		for (size_t i = 0; i < count; i++)
+			rows[i].took[round] = measure(rows[i].pair);
+		for (size_t i = 0; i < count; i++)
+			rows[i].over[round] = rows[i].took[round] - rows[rows[i].base].took[round];
+	}
+	printf("  %-34s %7s %7s %7s %9s %7s\n", "ns a pair", "min", "median", "spread", "over bare",
+	       "spread");
+	for (size_t i = 0; i < count; i++)
+		print(&rows[i]);
 }
 
 /* ---- setting up --------------------------------------------------------------------------- */
@@ -205,19 +229,34 @@ open_stack(const char *name, const char *folders)
 }
 
 static void
-measure_backend(const char *name, const char *folders, void (*pair)(void), void (*pair_use)(void))
+measure_async(const char *folders)
 {
-	open_stack(name, folders);
-	double base = measure(pair), use = pair_use != NULL ? measure(pair_use) : 0;
+	static struct row rows[] = {
+		{ .name = "bare driver calls", .pair = bare_async },
+		{ .name = "the backend", .pair = by_backend },
+		{ .name = "terminal over that", .pair = by_terminal },
+		{ .name = "bare calls, one use elsewhere", .pair = bare_async_use, .base = 3 },
+		{ .name = "terminal, one use elsewhere", .pair = by_terminal_use, .base = 3 },
+	};
 
-	printf("cuda: %s, alloc and free pairs, CPU time of one thread\n", name);
-	print("bare driver calls", base, base);
-	print("the backend", measure(by_backend), base);
-	print("terminal over that", measure(by_terminal), base);
-	if (pair_use != NULL) {
-		print("bare calls, one use on another stream", use, use);
-		print("terminal, one use on another stream", measure(by_terminal_use), use);
-	}
+	open_stack("async", folders);
+	printf("cuda: async, alloc and free pairs, CPU time of one thread\n");
+	measure_rows(rows, sizeof rows / sizeof rows[0]);
+	soma_resource_release(resource);
+}
+
+static void
+measure_sync(const char *folders)
+{
+	static struct row rows[] = {
+		{ .name = "bare driver calls", .pair = bare_sync },
+		{ .name = "the backend", .pair = by_backend },
+		{ .name = "terminal over that", .pair = by_terminal },
+	};
+
+	open_stack("sync", folders);
+	printf("cuda: sync, alloc and free pairs, CPU time of one thread\n");
+	measure_rows(rows, sizeof rows / sizeof rows[0]);
 	soma_resource_release(resource);
 }
 
@@ -230,7 +269,7 @@ main(int argc, char **argv)
 	}
 	open_driver();
 	must_driver(table.cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
-	measure_backend("async", argv[1], bare_async, bare_async_use);
-	measure_backend("sync", argv[1], bare_sync, NULL);
+	measure_async(argv[1]);
+	measure_sync(argv[1]);
 	return EXIT_SUCCESS;
 }
