@@ -16,6 +16,7 @@ struct world world = { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_CO
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static atomic_bool watch_signals;
+__thread struct thread *thread_mine;
 
 /* ---- threads ---------------------------------------------------------------------- */
 
@@ -24,6 +25,7 @@ thread_gone(void *data)
 {
 	struct thread *self = data;
 
+	thread_mine = NULL;
 	pthread_mutex_lock(&world.mutex);
 	for (int i = 0; i < FAKE_DEVICES_MAX; i++)
 		if (self->own[i] != NULL)
@@ -44,19 +46,17 @@ thread_gone(void *data)
 static void set_up(void);
 
 struct thread *
-thread_self(void)
+thread_make(void)
 {
 	pthread_once(&once, set_up);
-	struct thread *self = pthread_getspecific(key);
-	if (self != NULL)
-		return self;
-	self = calloc(1, sizeof *self);
+	struct thread *self = calloc(1, sizeof *self);
 	if (self == NULL || pthread_setspecific(key, self) != 0)
 		abort();
 	pthread_mutex_lock(&world.mutex);
 	self->next = world.threads;
 	world.threads = self;
 	pthread_mutex_unlock(&world.mutex);
+	thread_mine = self;
 	return self;
 }
 
@@ -67,9 +67,11 @@ draw(uint64_t below)
 {
 	uint64_t x = world.random += UINT64_C(0x9e3779b97f4a7c15);
 
+	if (below <= 1)
+		return 0;
 	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return below == 0 ? 0 : (x ^ (x >> 31)) % below;
+	return (x ^ (x >> 31)) % below;
 }
 
 static uint64_t
