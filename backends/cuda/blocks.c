@@ -84,7 +84,9 @@ grow(struct blocks *blocks, struct blocks_shard *shard)
 static bool
 has_room(const struct blocks_shard *shard)
 {
-	return shard->slots != NULL && (shard->count + shard->held + 1) * 4 <= (uint64_t)3 << shard->bits;
+	uint64_t kept = shard->added - atomic_load_explicit(&shard->gone, memory_order_relaxed);
+
+	return shard->slots != NULL && (kept + 1) * 4 <= (uint64_t)3 << shard->bits;
 }
 
 bool
@@ -95,8 +97,9 @@ blocks_add(struct blocks *blocks, const struct block *block)
 	pthread_mutex_lock(&shard->mutex);
 	bool room = has_room(shard) || grow(blocks, shard);
 	if (room) {
-		*slot_of(shard, block->ptr) = *block;
-		shard->count++;
+		struct block *slot = slot_of(shard, block->ptr);
+		shard->added += slot->ptr == 0; /* a graph's memory may have ended unseen */
+		*slot = *block;
 	}
 	pthread_mutex_unlock(&shard->mutex);
 	return room;
@@ -150,8 +153,6 @@ blocks_take(struct blocks *blocks, uint64_t ptr, uint64_t size, const void *owne
 		if (found) {
 			*block = *slot;
 			close_hole(shard, (uint64_t)(slot - shard->slots));
-			shard->count--;
-			shard->held++;
 		}
 	}
 	pthread_mutex_unlock(&shard->mutex);
@@ -163,7 +164,7 @@ blocks_gone(struct blocks *blocks, uint64_t ptr)
 {
 	struct blocks_shard *shard = shard_of(blocks, ptr);
 
-	atomic_fetch_sub_explicit(&shard->held, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&shard->gone, 1, memory_order_relaxed);
 }
 
 void
@@ -173,8 +174,6 @@ blocks_restore(struct blocks *blocks, const struct block *block)
 
 	pthread_mutex_lock(&shard->mutex);
 	*slot_of(shard, block->ptr) = *block;
-	shard->count++;
-	shard->held--;
 	pthread_mutex_unlock(&shard->mutex);
 }
 

@@ -34,8 +34,8 @@ struct blocks_shard {
 	pthread_mutex_t mutex; /* protects what follows */
 	struct block *slots;
 	uint32_t bits;         /* 2^bits slots; 0: none yet */
-	uint64_t count;        /* in slots */
-	_Atomic uint64_t held; /* taken, and perhaps put back: their room is kept; grows under mutex */
+	uint64_t added;        /* ever */
+	_Atomic uint64_t gone; /* of these; a block that is taken and not yet gone keeps its room */
 } __attribute__((aligned(64)));
 
 struct blocks {

@@ -11,8 +11,8 @@
 
 /* ---- the context ------------------------------------------------------------------ */
 
-static enum soma_status
-refuse_lost(struct soma_backend *self)
+enum soma_status
+cuda_enter_lost(struct soma_backend *self)
 {
 	const struct soma_backend_error error = {
 		.size = sizeof error,
@@ -25,19 +25,10 @@ refuse_lost(struct soma_backend *self)
 }
 
 enum soma_status
-cuda_enter(struct soma_backend *self, struct cuda_scope *scope)
+cuda_enter_push(struct soma_backend *self, struct cuda_scope *scope)
 {
-	CUcontext current = NULL;
-	enum soma_status status;
+	enum soma_status status = CUDA_CALL(self, cuCtxPushCurrent, self->context);
 
-	if (__builtin_expect(cuda_is_lost(self), 0))
-		return refuse_lost(self);
-	scope->self = self;
-	scope->pushed = scope->relaxed = false;
-	status = CUDA_CALL(self, cuCtxGetCurrent, &current);
-	if (status != SOMA_STATUS_OK || current == self->context)
-		return status;
-	status = CUDA_CALL(self, cuCtxPushCurrent, self->context);
 	scope->pushed = status == SOMA_STATUS_OK;
 	return status;
 }
@@ -60,7 +51,7 @@ cuda_enter_relaxed(struct soma_backend *self, struct cuda_scope *scope)
 /* Neither call fails where the one that it undoes did not, unless the device was lost meanwhile: then the thread
  * keeps a dead context.  All the same a failure is tried once more: the thread must not keep what is ours. */
 void
-cuda_leave(struct cuda_scope *scope)
+cuda_leave_slow(struct cuda_scope *scope)
 {
 	const struct cuda_driver *driver = scope->self->driver;
 	CUstreamCaptureMode mode = scope->before;
@@ -195,7 +186,7 @@ make_context(struct soma_backend *self)
 		cuda_leave(&scope);
 	}
 	if (status == SOMA_STATUS_OK && cuda_is_lost(self))
-		status = refuse_lost(self);
+		status = cuda_enter_lost(self);
 	if (status != SOMA_STATUS_OK && !cuda_is_lost(self))
 		(void)self->driver->cuDevicePrimaryCtxRelease(self->device);
 	return status;

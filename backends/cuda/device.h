@@ -76,6 +76,13 @@ struct soma_backend {
 	bool captures;     /* capture=graph */
 };
 
+/* Whether a sticky error was met. */
+static inline bool
+cuda_is_lost(const struct soma_backend *self)
+{
+	return atomic_load_explicit(&self->lost, memory_order_acquire) != 0;
+}
+
 /* ---- device.c ---- */
 
 /* Opens what both have in common. `name` is the module's. */
@@ -101,9 +108,35 @@ struct cuda_scope {
 	bool pushed, relaxed;
 	CUstreamCaptureMode before;
 };
-enum soma_status cuda_enter(struct soma_backend *self, struct cuda_scope *scope);
 enum soma_status cuda_enter_relaxed(struct soma_backend *self, struct cuda_scope *scope);
-void cuda_leave(struct cuda_scope *scope);
+
+/* The rest of enter and leave: a device that is lost, and a thread with another context or none. */
+enum soma_status cuda_enter_lost(struct soma_backend *self);
+enum soma_status cuda_enter_push(struct soma_backend *self, struct cuda_scope *scope);
+void cuda_leave_slow(struct cuda_scope *scope);
+
+static inline enum soma_status
+cuda_enter(struct soma_backend *self, struct cuda_scope *scope)
+{
+	CUcontext current = NULL;
+	enum soma_status status;
+
+	if (__builtin_expect(cuda_is_lost(self), 0))
+		return cuda_enter_lost(self);
+	scope->self = self;
+	scope->pushed = scope->relaxed = false;
+	status = CUDA_CALL(self, cuCtxGetCurrent, &current);
+	if (__builtin_expect(current == self->context, 1))
+		return status;
+	return status == SOMA_STATUS_OK ? cuda_enter_push(self, scope) : status;
+}
+
+static inline void
+cuda_leave(struct cuda_scope *scope)
+{
+	if (scope->pushed || scope->relaxed)
+		cuda_leave_slow(scope);
+}
 
 void cuda_link_add(struct soma_backend *self, struct cuda_link *list, struct cuda_link *link);
 void cuda_link_remove(struct soma_backend *self, struct cuda_link *link);

@@ -47,9 +47,6 @@ cuda_refuse(const struct soma_backend_host *host, enum soma_status status, const
 /* An open backend's call failed: records it; a sticky result makes the backend lost. */
 enum soma_status cuda_failed(struct soma_backend *self, CUresult result, const char *what);
 
-/* Whether a sticky error was met. */
-bool cuda_is_lost(const struct soma_backend *self);
-
 /* A synchronising call failed: what it says is earlier work's, unless it refuses the call itself. */
 enum soma_status cuda_failed_sync(struct soma_backend *self, CUresult result, const char *what);
 

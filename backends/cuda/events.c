@@ -79,7 +79,7 @@ cuda_event_record(struct soma_backend *self, struct soma_backend_event *event,
 	if (status == SOMA_STATUS_OK)
 		status = CUDA_CALL(self, cuEventRecord, event->handle, stream->handle);
 	if (status == SOMA_STATUS_OK)
-		atomic_store(&event->captured, capturing);
+		atomic_store_explicit(&event->captured, capturing, memory_order_release);
 	cuda_leave(&scope);
 	return status;
 }
@@ -101,7 +101,7 @@ cuda_event_wait(struct soma_backend *self, struct soma_backend_event *event,
 static enum soma_status
 refuse_captured(struct soma_backend *self, const struct soma_backend_event *event)
 {
-	if (!atomic_load(&event->captured))
+	if (!atomic_load_explicit(&event->captured, memory_order_acquire))
 		return SOMA_STATUS_OK;
 	return cuda_refuse(self->host, SOMA_STATUS_STREAM_MISUSE,
 			   "%s: the event was recorded in a capture: it is the graph's, and never done",

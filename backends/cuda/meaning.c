@@ -52,12 +52,6 @@ cuda_meaning_of(CUresult result)
 	return (struct cuda_meaning){ SOMA_STATUS_DRIVER, false };
 }
 
-bool
-cuda_is_lost(const struct soma_backend *self)
-{
-	return atomic_load_explicit(&self->lost, memory_order_acquire) != 0;
-}
-
 /* The 7xx are of launched work, whichever call met them. */
 static bool
 is_of_work(CUresult result)
