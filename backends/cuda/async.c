@@ -55,8 +55,8 @@ give_back(void *context, const struct block *block)
 {
 	struct soma_backend *self = context;
 
-	if (block->kind != BLOCK_GRAPH && !cuda_is_lost(self))
-		(void)CUDA_CALL(self, cuMemFreeAsync, block->ptr, self->own);
+	if (block->kind != BLOCK_GRAPH)
+		CUDA_GIVE(self, cuMemFreeAsync, block->ptr, self->own);
 }
 
 static void
@@ -64,13 +64,11 @@ async_close(struct soma_backend *self)
 {
 	struct cuda_scope scope;
 
-	if (cuda_device_drain(self) && cuda_enter_relaxed(self, &scope) == SOMA_STATUS_OK) {
+	if (cuda_device_drain(self) && cuda_enter_closing(self, &scope)) {
 		blocks_walk(&self->blocks, give_back, self);
-		if (!cuda_is_lost(self))
-			(void)CUDA_CALL_SYNC(self, cuStreamSynchronize, self->own);
+		CUDA_GIVE(self, cuStreamSynchronize, self->own);
 		async_imports_close(self);
-		if (!cuda_is_lost(self))
-			(void)CUDA_CALL(self, cuMemPoolDestroy, self->pool);
+		CUDA_GIVE(self, cuMemPoolDestroy, self->pool);
 		cuda_leave(&scope);
 	}
 	async_imports_close(self);

@@ -48,8 +48,17 @@ cuda_enter_relaxed(struct soma_backend *self, struct cuda_scope *scope)
 	return status;
 }
 
-/* Neither call fails where the one that it undoes did not, unless the device was lost meanwhile: then the thread
- * keeps a dead context.  All the same a failure is tried once more: the thread must not keep what is ours. */
+/* Whether there is a driver to leave. */
+static bool
+has_driver(const struct soma_backend *self)
+{
+	int lost = atomic_load_explicit(&self->lost, memory_order_acquire);
+
+	return lost != CUDA_ERROR_NOT_INITIALIZED && lost != CUDA_ERROR_DEINITIALIZED;
+}
+
+/* Of a device that was lost meanwhile, too: the thread may go on with another one, and must not keep what is ours.
+ * Neither call fails where the one that it undoes did not; all the same a failure is tried once more. */
 void
 cuda_leave_slow(struct cuda_scope *scope)
 {
@@ -57,7 +66,7 @@ cuda_leave_slow(struct cuda_scope *scope)
 	CUstreamCaptureMode mode = scope->before;
 	CUcontext popped;
 
-	if (cuda_is_lost(scope->self))
+	if (!has_driver(scope->self))
 		return;
 	if (scope->relaxed && driver->cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
 		(void)driver->cuThreadExchangeStreamCaptureMode(&scope->before);
@@ -256,6 +265,14 @@ cuda_device_open(const struct soma_backend_open *how, const char *name, struct s
 }
 
 bool
+cuda_enter_closing(struct soma_backend *self, struct cuda_scope *scope)
+{
+	return !cuda_is_lost(self) &&
+	       (cuda_enter_relaxed(self, scope) == SOMA_STATUS_OK ||
+		(!cuda_is_lost(self) && cuda_enter_relaxed(self, scope) == SOMA_STATUS_OK));
+}
+
+bool
 cuda_device_drain(struct soma_backend *self)
 {
 	struct cuda_scope scope;
@@ -263,9 +280,9 @@ cuda_device_drain(struct soma_backend *self)
 	self->closing = true;
 	if (getpid() != self->process)
 		atomic_store(&self->lost, CUDA_ERROR_NOT_INITIALIZED);
-	if (cuda_enter_relaxed(self, &scope) != SOMA_STATUS_OK)
+	if (!cuda_enter_closing(self, &scope))
 		return false;
-	(void)CUDA_CALL_SYNC(self, cuCtxSynchronize);
+	CUDA_GIVE(self, cuCtxSynchronize);
 	cuda_leave(&scope);
 	return !cuda_is_lost(self);
 }
@@ -275,7 +292,7 @@ void
 cuda_device_close(struct soma_backend *self)
 {
 	struct cuda_scope scope;
-	bool alive = !cuda_is_lost(self) && cuda_enter_relaxed(self, &scope) == SOMA_STATUS_OK;
+	bool alive = cuda_enter_closing(self, &scope);
 
 	cuda_events_close(self);
 	cuda_streams_close(self);
@@ -283,10 +300,10 @@ cuda_device_close(struct soma_backend *self)
 	cuda_spans_close(self);
 	if (alive) {
 		if (self->module != NULL)
-			(void)self->driver->cuModuleUnload(self->module);
-		(void)self->driver->cuStreamDestroy(self->own);
+			CUDA_GIVE(self, cuModuleUnload, self->module);
+		CUDA_GIVE(self, cuStreamDestroy, self->own);
 		cuda_leave(&scope);
-		(void)self->driver->cuDevicePrimaryCtxRelease(self->device);
+		CUDA_GIVE(self, cuDevicePrimaryCtxRelease, self->device);
 	}
 	free_self(self);
 }

@@ -110,6 +110,9 @@ struct cuda_scope {
 };
 enum soma_status cuda_enter_relaxed(struct soma_backend *self, struct cuda_scope *scope);
 
+/* At close, where nobody is left to try again later: twice.  False: nothing can be done any more. */
+bool cuda_enter_closing(struct soma_backend *self, struct cuda_scope *scope);
+
 /* The rest of enter and leave: a device that is lost, and a thread with another context or none. */
 enum soma_status cuda_enter_lost(struct soma_backend *self);
 enum soma_status cuda_enter_push(struct soma_backend *self, struct cuda_scope *scope);

@@ -68,5 +68,15 @@ enum soma_status cuda_failed_alloc(struct soma_backend *self, CUresult result, c
 		__builtin_expect(result_ == CUDA_SUCCESS, 1) ? SOMA_STATUS_OK                            \
 							     : cuda_failed_sync((self), result_, #name); \
 	})
+/* Gives something back for good, or waits before that: a failure is tried once more, and nothing is done when the
+ * device is lost. */
+#define CUDA_GIVE(self, name, ...)                                                           \
+	do {                                                                                 \
+		if (cuda_is_lost(self) || (self)->driver->name(__VA_ARGS__) == CUDA_SUCCESS) \
+			break;                                                               \
+		CUresult result_ = (self)->driver->name(__VA_ARGS__);                        \
+		if (result_ != CUDA_SUCCESS)                                                 \
+			(void)cuda_failed((self), result_, #name);                           \
+	} while (0)
 
 #endif

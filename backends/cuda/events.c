@@ -23,6 +23,8 @@ cuda_event_create(struct soma_backend *self, unsigned flags, struct soma_backend
 	status = cuda_enter_relaxed(self, &scope);
 	if (status == SOMA_STATUS_OK) {
 		status = CUDA_CALL(self, cuEventCreate, &event->handle, CU_EVENT_DISABLE_TIMING);
+		if (status != SOMA_STATUS_OK && event->handle != NULL) /* an error of earlier work */
+			CUDA_GIVE(self, cuEventDestroy, event->handle);
 		cuda_leave(&scope);
 	}
 	if (status != SOMA_STATUS_OK) {
@@ -52,8 +54,12 @@ give_handle(struct soma_backend *self, const struct soma_backend_event *event)
 void
 cuda_event_destroy(struct soma_backend *self, struct soma_backend_event *event)
 {
-	if (!give_handle(self, event) && !self->closing)
+	bool given = give_handle(self, event);
+
+	if (!given && !self->closing)
 		return;
+	if (!given)
+		(void)give_handle(self, event);
 	cuda_link_remove(self, &event->link);
 	self->host->free(self->host->context, event, sizeof *event);
 }

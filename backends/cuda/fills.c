@@ -105,6 +105,8 @@ pin(struct soma_backend *self, size_t size, void **memory)
 	CUresult result = self->driver->cuMemHostAlloc(memory, size,
 						       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
 
+	if (result != CUDA_SUCCESS && *memory != NULL) /* an error of earlier work */
+		CUDA_GIVE(self, cuMemFreeHost, *memory);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		return cuda_refuse(
 			self->host, SOMA_STATUS_OUT_OF_HOST_MEMORY, "%s: %zu bytes: %s", self->name, size,
@@ -122,6 +124,7 @@ cuda_staging_alloc(struct soma_backend *self, size_t size, void **memory)
 
 	if (staging == NULL)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	staging->memory = NULL;
 	status = cuda_enter_relaxed(self, &scope);
 	if (status == SOMA_STATUS_OK) {
 		status = pin(self, size, &staging->memory);
@@ -170,8 +173,13 @@ cuda_staging_free(struct soma_backend *self, void *memory, size_t size)
 	struct staging *staging = find_staging(self, memory);
 
 	(void)size;
-	if (staging == NULL || (!unpin(self, staging) && !self->closing))
+	if (staging == NULL)
 		return;
+	bool given = unpin(self, staging);
+	if (!given && !self->closing)
+		return;
+	if (!given)
+		(void)unpin(self, staging);
 	cuda_link_remove(self, &staging->link);
 	self->host->free(self->host->context, staging, sizeof *staging);
 }

@@ -153,22 +153,30 @@ async_import_free(struct soma_backend *self, struct soma_backend_import *import,
 	return status;
 }
 
+/* False: it is the driver's still, and close tries once more. */
+static bool
+give_pool(struct soma_backend *self, const struct soma_backend_import *import)
+{
+	struct cuda_scope scope;
+
+	if (cuda_is_lost(self))
+		return true;
+	if (cuda_enter_relaxed(self, &scope) != SOMA_STATUS_OK)
+		return false;
+	enum soma_status status = CUDA_CALL(self, cuMemPoolDestroy, import->pool);
+	cuda_leave(&scope);
+	return status == SOMA_STATUS_OK;
+}
+
 void
 async_import_close(struct soma_backend *self, struct soma_backend_import *import)
 {
-	struct cuda_scope scope;
-	enum soma_status status = SOMA_STATUS_OK;
+	bool given = give_pool(self, import);
 
-	if (!cuda_is_lost(self)) {
-		status = cuda_enter_relaxed(self, &scope);
-		if (status == SOMA_STATUS_OK) {
-			status = CUDA_CALL(self, cuMemPoolDestroy, import->pool);
-			cuda_leave(&scope);
-		}
-	}
-	/* What the driver would not take back, close tries once more. */
-	if (status != SOMA_STATUS_OK && !self->closing)
+	if (!given && !self->closing)
 		return;
+	if (!given)
+		(void)give_pool(self, import);
 	cuda_link_remove(self, &import->link);
 	self->host->free(self->host->context, import, sizeof *import);
 }

@@ -277,11 +277,11 @@ cuda_spans_close(struct soma_backend *self)
 {
 	while (self->spans.next != &self->spans) {
 		struct span *span = (struct span *)(void *)self->spans.next;
-		for (uint64_t i = 0; i < span->steps && !cuda_is_lost(self); i++)
+		for (uint64_t i = 0; i < span->steps; i++)
 			if (is_mapped(span, i))
-				(void)unmap_steps(self, span, i, i + 1);
-		if (!cuda_is_lost(self))
-			(void)CUDA_CALL(self, cuMemAddressFree, span->address, span->size);
+				CUDA_GIVE(self, cuMemUnmap, span->address + i * self->granularity,
+					  self->granularity);
+		CUDA_GIVE(self, cuMemAddressFree, span->address, span->size);
 		forget(self, span);
 	}
 }

@@ -79,11 +79,11 @@ fill(struct soma_backend *self, struct soma_backend_stream *stream, CUstream han
 		status = CUDA_CALL(self, cuStreamCreate, &stream->handle, flags);
 	else if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
 		status = check_context(self, stream);
-	if (status != SOMA_STATUS_OK)
-		return status;
-	status = read_handle(self, stream);
-	if (status != SOMA_STATUS_OK && stream->owned && !cuda_is_lost(self))
-		(void)self->driver->cuStreamDestroy(stream->handle);
+	if (status == SOMA_STATUS_OK)
+		status = read_handle(self, stream);
+	/* Also when the driver made it and answered with an error of earlier work. */
+	if (status != SOMA_STATUS_OK && stream->owned && stream->handle != NULL)
+		CUDA_GIVE(self, cuStreamDestroy, stream->handle);
 	return status;
 }
 
@@ -161,8 +161,12 @@ give_handle(struct soma_backend *self, const struct soma_backend_stream *stream)
 void
 cuda_stream_destroy(struct soma_backend *self, struct soma_backend_stream *stream)
 {
-	if (!give_handle(self, stream) && !self->closing)
+	bool given = give_handle(self, stream);
+
+	if (!given && !self->closing)
 		return;
+	if (!given)
+		(void)give_handle(self, stream);
 	cuda_link_remove(self, &stream->link);
 	self->host->free(self->host->context, stream, sizeof *stream);
 }

@@ -18,8 +18,7 @@ give_back(void *context, const struct block *block)
 {
 	struct soma_backend *self = context;
 
-	if (!cuda_is_lost(self))
-		(void)CUDA_CALL(self, cuMemFree, block->ptr);
+	CUDA_GIVE(self, cuMemFree, block->ptr);
 }
 
 static void
@@ -27,7 +26,7 @@ sync_close(struct soma_backend *self)
 {
 	struct cuda_scope scope;
 
-	if (cuda_device_drain(self) && cuda_enter_relaxed(self, &scope) == SOMA_STATUS_OK) {
+	if (cuda_device_drain(self) && cuda_enter_closing(self, &scope)) {
 		blocks_walk(&self->blocks, give_back, self);
 		cuda_leave(&scope);
 	}
@@ -40,14 +39,28 @@ sync_device_count(const struct soma_backend_host *host, int *count)
 	return cuda_device_count(host, "sync", count);
 }
 
+/* A call that answers with an error of earlier work may have done its own all the same. */
+static enum soma_status
+allocate(struct soma_backend *self, uint64_t size, CUdeviceptr *ptr)
+{
+	CUresult result = self->driver->cuMemAlloc(ptr, size);
+
+	if (result == CUDA_SUCCESS)
+		return SOMA_STATUS_OK;
+	enum soma_status status = cuda_failed_alloc(self, result, "cuMemAlloc", size);
+	if (*ptr != 0 && !cuda_is_lost(self))
+		(void)self->driver->cuMemFree(*ptr);
+	return status;
+}
+
 /* Within a scope. */
 static enum soma_status
 take(struct soma_backend *self, uint64_t size, CUdeviceptr *ptr)
 {
-	CUresult result = self->driver->cuMemAlloc(ptr, size);
+	enum soma_status status = allocate(self, size, ptr);
 
-	if (result != CUDA_SUCCESS)
-		return cuda_failed_alloc(self, result, "cuMemAlloc", size);
+	if (status != SOMA_STATUS_OK)
+		return status;
 	if (blocks_add(&self->blocks, &(struct block){ .ptr = *ptr, .size = size, .kind = BLOCK_OWN }))
 		return SOMA_STATUS_OK;
 	(void)self->driver->cuMemFree(*ptr);

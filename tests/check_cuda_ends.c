@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is left behind, and with the calling thread, when the driver fails at a bad moment: nothing. */
+#include "tests/cuda_fixture.h"
+
+static const char *const both[] = { "async", "sync" };
+#define BOTH (sizeof both / sizeof both[0])
+
+/* ---- the calling thread ---------------------------------------------------------------- */
+
+static CUcontext
+current_context(void)
+{
+	CUcontext current = NULL;
+
+	ck_assert_int_eq(driver()->cuCtxGetCurrent(&current), CUDA_SUCCESS);
+	return current;
+}
+
+static CUstreamCaptureMode
+capture_mode(void)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED, other;
+
+	ck_assert_int_eq(driver()->cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+	other = mode;
+	ck_assert_int_eq(driver()->cuThreadExchangeStreamCaptureMode(&other), CUDA_SUCCESS);
+	return mode;
+}
+
+/* The other device is as it was, and so must be the thread that works with it. */
+START_TEST(the_call_that_loses_the_device_leaves_the_thread_as_it_was)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		start_fake();
+		fake.devices(2);
+		open_backend(both[i]);
+		push_context(1);
+		CUcontext before = current_context();
+		fake.sticky(0, CUDA_ERROR_ILLEGAL_ADDRESS);
+		REFUSED(DRIVER, "beyond use from now on", ops->synchronize(self));
+		ck_assert_ptr_eq(current_context(), before);
+		ck_assert_int_eq(capture_mode(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+		soma__backend_close(backend);
+		ck_assert_ptr_eq(current_context(), before);
+		pop_context(1);
+		ck_assert_ptr_null(current_context());
+		fake.restart();
+	}
+}
+END_TEST
+
+/* ---- errors of earlier work ---------------------------------------------------------------- */
+
+/* The driver answers with the error of earlier work and has done its own all the same; the caller hears of a
+ * failure, so nothing may be there. */
+START_TEST(what_came_with_an_error_of_earlier_work_is_given_back)
+{
+	struct soma_backend_event *event;
+	struct soma_backend_stream *stream;
+	uint64_t ptr, span;
+	void *memory;
+
+	for (size_t i = 0; i < BOTH; i++) {
+		start_fake();
+		open_backend(both[i]);
+		fake.deferred_calls_work(true);
+		fake.deferred(0, 701);
+		REFUSED(DRIVER, "of work that was queued before", ops->alloc(self, 500, 0, NULL, &ptr));
+		fake.deferred(0, 701);
+		REFUSED(DRIVER, "of work that was queued before", ops->event_create(self, 0, &event));
+		fake.deferred(0, 701);
+		REFUSED(DRIVER, "of work that was queued before", ops->stream_create(self, 0, &stream));
+		fake.deferred(0, 701);
+		REFUSED(DRIVER, "of work that was queued before", ops->staging_alloc(self, 100, &memory));
+		fake.deferred(0, 701);
+		(void)ops->span_reserve(self, 2 * MB, 0, &span);
+		fake.deferred(0, 0);
+		close_backend();
+		fake.restart();
+	}
+}
+END_TEST
+
+/* ---- close --------------------------------------------------------------------------------- */
+
+static void
+fill_backend(void)
+{
+	struct soma_backend_stream *stream = stream_new();
+	void *memory;
+	uint64_t span;
+
+	(void)take(1000, stream);
+	(void)take(2000, NULL);
+	OK(ops->event_record(self, event_new(), stream));
+	OK(ops->staging_alloc(self, 100, &memory));
+	OK(ops->span_reserve(self, 4 * MB, 0, &span));
+	OK(ops->span_map(self, span, 2 * MB));
+}
+
+/* Whether the failure struck. */
+static bool
+close_with(const char *name, const char *what, uint64_t nth)
+{
+	char text[256] = "";
+
+	fake.restart();
+	open_backend(name);
+	fill_backend();
+	ck_assert(fake.fail(what, nth, CUDA_ERROR_UNKNOWN));
+	soma__backend_close(backend);
+	bool struck = fake.failures() > 0;
+	fake.fail_none();
+	ck_assert_ptr_null(current_context());
+	ck_assert_int_eq(capture_mode(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+	fake.leaks();
+	fake.finding(0, NULL, text, sizeof text);
+	ck_assert_msg(fake.findings() == 0 && fake.live(FAKE_CONTEXTS) == 0,
+		      "%s, %s failing at its call %" PRIu64 " of close: %s, %" PRIu64 " contexts", name, what,
+		      nth, text, fake.live(FAKE_CONTEXTS));
+	return struck;
+}
+
+START_TEST(a_call_that_fails_once_in_close_leaves_nothing)
+{
+	const char *what;
+	uint64_t closes = 0;
+
+	start_fake();
+	for (size_t i = 0; i < BOTH; i++)
+		for (size_t j = 0; (what = fake.entry(j)) != NULL; j++)
+			for (uint64_t nth = 1; close_with(both[i], what, nth); nth++)
+				closes++;
+	ck_assert_uint_ge(closes, 40);
+}
+END_TEST
+
+CUDA_MAIN("cuda ends", the_call_that_loses_the_device_leaves_the_thread_as_it_was,
+	  what_came_with_an_error_of_earlier_work_is_given_back,
+	  a_call_that_fails_once_in_close_leaves_nothing)
