@@ -149,9 +149,33 @@ static int
 usage(const char *program)
 {
 	fprintf(stderr,
-		"usage: %s [--device=N] [--folders=FOLDERS] [--case=NAME] [--right-only] [--quick] BACKEND...\n",
+		"usage: %s [--device=N] [--folders=FOLDERS] [--quick] [--right-only] [--case=NAME [--in-process]] "
+		"[--list] BACKEND...\n",
 		program);
 	return 2;
+}
+
+/* How the cases are run, besides the set-up. */
+struct choice {
+	const char *only;
+	bool right_only;
+	bool list;
+	bool in_process; /* for a tool that does not follow children */
+};
+
+static bool
+run_chosen(const struct case_entry *entry, const struct case_setup *setup, const struct choice *choice)
+{
+	if (!applies(entry, setup, choice->right_only) ||
+	    (choice->only != NULL && strcmp(choice->only, entry->name) != 0))
+		return true;
+	if (choice->list) {
+		puts(entry->name);
+		return true;
+	}
+	if (choice->in_process)
+		run_child(entry, setup);
+	return run_case(entry, setup);
 }
 
 int
@@ -160,11 +184,12 @@ case_main(int argc, char **argv, const struct case_entry *cases, size_t count)
 	static const struct option options[] = {
 		{ "device", required_argument, NULL, 'd' },  { "folders", required_argument, NULL, 'f' },
 		{ "case", required_argument, NULL, 'c' },    { "right-only", no_argument, NULL, 'r' },
-		{ "quick", no_argument, NULL, 'q' },         { NULL, 0, NULL, 0 },
+		{ "quick", no_argument, NULL, 'q' },         { "list", no_argument, NULL, 'l' },
+		{ "in-process", no_argument, NULL, 'p' },    { NULL, 0, NULL, 0 },
 	};
 	struct case_setup setup = { 0 };
-	const char *only = NULL;
-	bool right_only = false, failed = false;
+	struct choice choice = { 0 };
+	bool failed = false;
 
 	for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
 		switch (option) {
@@ -175,28 +200,32 @@ case_main(int argc, char **argv, const struct case_entry *cases, size_t count)
 			setup.folders = optarg;
 			break;
 		case 'c':
-			only = optarg;
+			choice.only = optarg;
 			break;
 		case 'r':
-			right_only = true;
+			choice.right_only = true;
 			break;
 		case 'q':
 			setup.quick = true;
+			break;
+		case 'l':
+			choice.list = true;
+			break;
+		case 'p':
+			choice.in_process = true;
 			break;
 		default:
 			return usage(argv[0]);
 		}
 	}
-	if (optind == argc)
+	if (optind == argc || (choice.in_process && choice.only == NULL))
 		return usage(argv[0]);
 	for (; optind < argc; optind++) {
 		setup.backend = argv[optind];
 		setup.is_async = strstr(setup.backend, "async") != NULL;
 		setup.is_guarded = strncmp(setup.backend, "guard:", strlen("guard:")) == 0;
 		for (size_t i = 0; i < count; i++)
-			if (applies(&cases[i], &setup, right_only) &&
-			    (only == NULL || strcmp(only, cases[i].name) == 0))
-				failed = !run_case(&cases[i], &setup) || failed;
+			failed = !run_chosen(&cases[i], &setup, &choice) || failed;
 	}
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

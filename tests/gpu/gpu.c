@@ -151,6 +151,7 @@ const char *
 gpu_open(struct gpu *gpu, int ordinal)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	CUresult (*version)(int *version);
 	const char *reason;
 	CUresult result;
 	int count = 0;
@@ -164,6 +165,9 @@ gpu_open(struct gpu *gpu, int ordinal)
 	reason = find_entries(gpu, library);
 	if (reason != NULL)
 		return reason;
+	*(void **)&version = dlsym(library, "cuDriverGetVersion");
+	if (version == NULL || version(&gpu->driver_version) != CUDA_SUCCESS)
+		return "the driver does not say its version";
 	result = gpu->d.cuInit(0);
 	if (result != CUDA_SUCCESS)
 		return result == CUDA_ERROR_NO_DEVICE ? "no GPU: the driver has no device" :
