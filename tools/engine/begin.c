@@ -83,7 +83,7 @@ adopt_segments(struct run *run, bool *adopted)
 }
 
 static enum soma_status
-adopt_block(struct run *run, const struct start_block *block)
+adopt_block(struct run *run, const struct start_block *block, uint64_t stream)
 {
 	enum soma_status status = SOMA_STATUS_OK;
 
@@ -91,8 +91,10 @@ adopt_block(struct run *run, const struct start_block *block)
 		status = soma_model_adopt_block(run->model, block->ptr, block->size, block->capacity);
 	else if (!expandable_adopt_block(run->streams.expandable, block->ptr, block->size, block->capacity))
 		return SOMA_STATUS_OK;
-	if (status == SOMA_STATUS_OK)
+	if (status == SOMA_STATUS_OK) {
 		run_enter(run, block->ptr, block->ptr, block->size, block->holder);
+		watch_enter(run, block->ptr, block->size, stream, block->holder);
+	}
 	return status;
 }
 
@@ -108,7 +110,7 @@ begin_block(struct run *run, const struct start_block *block, const bool *adopte
 	if (!run->plan->follow_segments)
 		status = run_alloc(run, REPLAY_AT_START, block->ptr, block->size, stream, block->holder);
 	else if (adopted[block->segment])
-		status = adopt_block(run, block);
+		status = adopt_block(run, block, stream);
 	else
 		run_no_room(run, REPLAY_AT_START, block->ptr, block->size, stream);
 	if (status == SOMA_STATUS_OK && block->pending)

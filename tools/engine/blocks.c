@@ -23,6 +23,7 @@ run_note_peak(struct run *run, uint64_t event, uint64_t stream)
 	holders_mark_peak(&run->holders);
 	if (event == run->plan->peak_event)
 		moment_take(&run->streams, stream, run->padding, &result->at_peak);
+	watch_tell(run, event == run->plan->peak_event ? WATCH_LOOK : WATCH_PEAK);
 }
 
 static struct run_block *
@@ -88,6 +89,7 @@ note_failure(struct run *run, uint64_t event, uint64_t size, uint64_t stream)
 	if (autopsy != NULL && !autopsy->taken)
 		autopsy_take(autopsy, run, event, size, stream);
 	result->oom.live_requested -= run->padding;
+	watch_tell(run, WATCH_FAILED);
 }
 
 void
@@ -134,10 +136,11 @@ run_alloc(struct run *run, uint64_t event, uint64_t ptr, uint64_t size, uint64_t
 		run_no_room(run, event, ptr, size, stream);
 		return SOMA_STATUS_OK;
 	}
-	if (status == SOMA_STATUS_OK)
+	if (status == SOMA_STATUS_OK) {
 		run->padding += wanted - size;
-	if (status == SOMA_STATUS_OK)
 		run_enter(run, ptr, got, size, holder);
+		watch_enter(run, got, size, stream, holder);
+	}
 	return status;
 }
 
@@ -166,8 +169,10 @@ free_in_model(struct run *run, struct run_block *block, uint64_t stream, bool de
 		status = soma_model_free(run->model, block->ptr, stream);
 	if (status == SOMA_STATUS_OK && rounds)
 		run->padding -= before - streams_used(&run->streams) - block->size;
-	if (status == SOMA_STATUS_OK)
+	if (status == SOMA_STATUS_OK) {
 		holders_add(&run->holders, block->key.tag, block->size, -1);
+		watch_leave(run, block->ptr);
+	}
 	return status;
 }
 

@@ -20,6 +20,7 @@
 
 #include "tools/engine/holders.h"
 #include "tools/engine/series.h"
+#include "tools/engine/watch.h"
 #include "tools/trace/trace.h"
 
 /* When a stream is taken to have executed a free (a trace does not say). */
@@ -55,6 +56,7 @@ struct replay_options {
 	/* What the trace itself says failed is tried: allocated, and freed at once. */
 	bool try_recorded;
 	struct autopsy *autopsy; /* filled at the first failure, in the trace or here; or NULL */
+	const struct watch *watch; /* who looks on, or NULL */
 	void (*progress)(void *context, double done);
 	void *context;
 };

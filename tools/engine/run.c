@@ -285,6 +285,7 @@ replay_event(struct run *run, const struct trace_event *event)
 	enum soma_status status = SOMA_STATUS_OK;
 
 	run->x = series->by_time ? event->time_ns : run->ordinal;
+	run->event = event->index;
 	run->ordinal++;
 	series_reach(series, run->x, &run->holders);
 	if (run->streams.expandable != NULL && !may_be_between(event->op))
@@ -294,6 +295,7 @@ replay_event(struct run *run, const struct trace_event *event)
 	if (status != SOMA_STATUS_OK)
 		return run_fail(run, event->index, status);
 	series_put(series, run_used(run), streams_reserved(&run->streams), &run->holders);
+	watch_tell(run, WATCH_AFTER);
 	return SOMA_STATUS_OK;
 }
 
@@ -422,6 +424,7 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 			   .error = error,
 			   .result = result,
 			   .least_refused = UINT64_MAX,
+			   .event = REPLAY_AT_START,
 			   .begins_in_midrun = plan->start_unknown && device->frees_unknown };
 	enum soma_status status;
 
@@ -435,15 +438,19 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 			     trace_snapshot(reader));
 		if (plan->expandable)
 			run.streams.expandable = expandable_create(plan->options->capacity, device->highest);
+		watch_begin(&run);
 		status = run_begin(&run);
 	}
 	if (status == SOMA_STATUS_OK) {
 		series_reach(&result->series, run.x, &run.holders);
 		series_put(&result->series, run_used(&run), streams_reserved(&run.streams), &run.holders);
+		watch_tell(&run, WATCH_AFTER);
 		status = replay_events(&run);
 	}
-	if (status == SOMA_STATUS_OK)
+	if (status == SOMA_STATUS_OK) {
+		watch_tell(&run, WATCH_END);
 		sum_up(&run);
+	}
 	fini(&run);
 	return status;
 }

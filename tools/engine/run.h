@@ -44,6 +44,7 @@ struct run {
 	uint64_t least_refused; /* of the capacity, outside of the model */
 	bool begins_in_midrun; /* and nothing says with what: addresses cannot be compared */
 	uint64_t ordinal;      /* of the event among the device's */
+	uint64_t event;        /* its index in the file, or REPLAY_AT_START */
 	uint64_t x;            /* of the event, on the series' axis */
 };
 

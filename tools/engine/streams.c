@@ -18,6 +18,7 @@ struct stream_entry {
 struct handle_entry {
 	struct table_key key; /* stream */
 	uint64_t handle;
+	size_t group;
 };
 
 struct event_entry {
@@ -173,6 +174,7 @@ enter(struct streams *streams, uint64_t handle, size_t group, uint64_t stream)
 	struct stream_entry *of_group;
 
 	entry->handle = handle;
+	entry->group = group;
 	streams->seen += !is_known(streams, handle);
 	of_group = table_add(&streams->groups[group], handle);
 	of_group->stream = stream;
@@ -201,6 +203,16 @@ streams_get(struct streams *streams, uint64_t handle, size_t group, uint64_t *st
 		return make(streams, handle, group, SOMA_STREAM_NON_BLOCKING, stream);
 	*stream = entry->stream;
 	return SOMA_STATUS_OK;
+}
+
+uint64_t
+streams_handle(const struct streams *streams, uint64_t stream, uint64_t pool[2])
+{
+	const struct handle_entry *entry = table_find(&streams->handles, stream);
+
+	pool[0] = entry != NULL ? streams->pools[entry->group][0] : 0;
+	pool[1] = entry != NULL ? streams->pools[entry->group][1] : 0;
+	return entry != NULL ? entry->handle : 0;
 }
 
 bool

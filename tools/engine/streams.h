@@ -58,6 +58,10 @@ size_t streams_group_of_event(struct streams *streams, const struct trace_event 
 /* The model's stream, made at its first use. */
 enum soma_status streams_get(struct streams *streams, uint64_t handle, size_t group, uint64_t *stream);
 
+/* The trace's handle of a stream of the model, and whose memory it has ({0, 0}: nobody's in
+ * particular).  0 for a stream whose handle is gone. */
+uint64_t streams_handle(const struct streams *streams, uint64_t stream, uint64_t pool[2]);
+
 /* Whether two streams of the model are one of the trace's, in different groups. */
 bool streams_are_one(const struct streams *streams, uint64_t stream, uint64_t other);
 
