@@ -100,6 +100,11 @@ void help_mdoc_text(const char *text);
 /* "exclusive", "inclusive": the choices of --upper. */
 extern const char *const upper_names[];
 
+/* Of --policy ("auto" first), --expandable and --axis. */
+extern const char *const replay_policy_names[];
+extern const char *const replay_expandable_names[];
+extern const char *const replay_axis_names[];
+
 int command_replay(const struct command *command, int argc, char **argv);
 int command_info(const struct command *command, int argc, char **argv);
 int command_check(const struct command *command, int argc, char **argv);
@@ -110,6 +115,7 @@ int command_race(const struct command *command, int argc, char **argv);
 int command_stats(const struct command *command, int argc, char **argv);
 int command_whatif(const struct command *command, int argc, char **argv);
 int command_help(const struct command *command, int argc, char **argv);
+int command_plot(const struct command *command, int argc, char **argv);
 int command_convert(const struct command *command, int argc, char **argv);
 
 extern const char *const replay_paragraphs[];
@@ -130,6 +136,8 @@ extern const char *const stats_paragraphs[];
 extern const struct option_row stats_options[];
 extern const char *const whatif_paragraphs[];
 extern const struct option_row whatif_options[];
+extern const char *const plot_paragraphs[];
+extern const struct option_row plot_options[];
 extern const char *const convert_paragraphs[];
 extern const struct option_row convert_options[];
 extern const char *const help_paragraphs[];

@@ -27,6 +27,8 @@ const struct command commands[] = {
 	  race_paragraphs, race_options, command_race },
 	{ "convert", "write a trace in another format", "IN OUT", convert_paragraphs, convert_options,
 	  command_convert },
+	{ "plot", "draw a trace's memory: timeline, map, sizes; a picture or a page", "TRACE", plot_paragraphs,
+	  plot_options, command_plot },
 	{ "info", "show the version, how it was built, and what this machine offers", "", info_paragraphs,
 	  info_options, command_info },
 	{ "help", "show help for soma or for a subcommand", "[SUBCOMMAND]", help_paragraphs, help_options,

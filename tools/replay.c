@@ -6,27 +6,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tools/command.h"
 #include "tools/engine/engine.h"
 #include "tools/load.h"
 #include "tools/progress.h"
-#include "tools/report/report.h"
+#include "tools/report/picture.h"
 #include "tools/trace/trace.h"
 
-#define PLOT_COLUMNS 1200
-
 struct replay_values {
-	unsigned policy; /* index in policy_names */
+	unsigned policy; /* index in replay_policy_names */
 	unsigned complete;
-	unsigned axis; /* index in axis_names */
+	unsigned axis; /* index in replay_axis_names */
 	uint64_t capacity;
 	uint64_t release_threshold;
 	int32_t device;
 	unsigned upper;      /* index in upper_names */
-	unsigned expandable; /* index in expandable_names */
+	unsigned expandable; /* index in replay_expandable_names */
 	bool json, quiet, partial;
 	const char *plot;
 	const char *backend, *backend_path;
@@ -35,14 +31,14 @@ struct replay_values {
 };
 
 /* "auto" first; the presets as lib/model/policy.c has them (a test compares). */
-static const char *const policy_names[] = { "auto", "strict", "cuda", "pytorch", "soma", NULL };
+const char *const replay_policy_names[] = { "auto", "strict", "cuda", "pytorch", "soma", NULL };
 
 const char *const upper_names[] = { "exclusive", "inclusive", NULL };
 
 /* As enum replay_expandable has them. */
-static const char *const expandable_names[] = { "auto", "on", "off", NULL };
+const char *const replay_expandable_names[] = { "auto", "on", "off", NULL };
 
-static const char *const axis_names[] = { "time", "events", NULL };
+const char *const replay_axis_names[] = { "time", "events", NULL };
 
 const char *const replay_paragraphs[] = {
 	"Replays the trace through a model of a memory allocator, and reports how much memory it takes: the "
@@ -69,7 +65,7 @@ const char *const replay_paragraphs[] = {
 #define FIELD(name) offsetof(struct replay_values, name)
 
 const struct option_row replay_options[] = {
-	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", policy_names,
+	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", replay_policy_names,
 	  "Where blocks go, and when a freed one is used again. strict: only once its stream has executed "
 	  "the "
 	  "free; cuda: as stream-ordered pools do; pytorch: as the caching allocator does; soma: as cuda, on "
@@ -86,16 +82,17 @@ const struct option_row replay_options[] = {
 	  "all, which does for up to a million deferred frees." },
 	{ "device", 'd', OPTION_NUMBER, FIELD(device), "N", NULL,
 	  "The device to replay. The default is the one with the most allocations." },
-	{ "expandable", 'e', OPTION_CHOICE, FIELD(expandable), "auto|on|off", expandable_names,
+	{ "expandable", 'e', OPTION_CHOICE, FIELD(expandable), "auto|on|off", replay_expandable_names,
 	  "Whether policy pytorch has expandable segments. The default, auto, is as the trace has them." },
 	{ "upper", 'u', OPTION_CHOICE, FIELD(upper), "exclusive|inclusive", upper_names,
 	  "Of placement instances: whether a block is gone at the moment upper (exclusive, the default) or "
 	  "lives through it." },
 	{ "json", 'j', OPTION_FLAG, FIELD(json), NULL, NULL,
 	  "Print one JSON object instead of the report; sizes in it are bytes." },
-	{ "plot", 'o', OPTION_TEXT, FIELD(plot), "FILE.svg|FILE.png", NULL,
-	  "Draw live and reserved memory over the trace, stacked by the largest holders." },
-	{ "axis", 'x', OPTION_CHOICE, FIELD(axis), "time|events", axis_names,
+	{ "plot", 'o', OPTION_TEXT, FIELD(plot), "FILE.svg|FILE.png|FILE.html", NULL,
+	  "Draw live and reserved memory over the trace, stacked by the largest holders; soma plot draws more "
+	  "than that." },
+	{ "axis", 'x', OPTION_CHOICE, FIELD(axis), "time|events", replay_axis_names,
 	  "What the picture's horizontal axis counts: time (the default, where the trace has times) or "
 	  "events." },
 	{ "quiet", 'q', OPTION_FLAG, FIELD(quiet), NULL, NULL,
@@ -125,13 +122,12 @@ static struct replay_options
 options_of(const struct replay_values *values, struct progress *progress)
 {
 	return (struct replay_options){
-		.policy = values->policy > 0 ? soma_policy_preset(policy_names[values->policy]) : NULL,
+		.policy = values->policy > 0 ? soma_policy_preset(replay_policy_names[values->policy]) : NULL,
 		.capacity = values->capacity,
 		.release_threshold = values->release_threshold,
 		.complete = (enum replay_complete)values->complete,
 		.expandable = (enum replay_expandable)values->expandable,
 		.device = values->device,
-		.columns = values->plot != NULL ? PLOT_COLUMNS : 0,
 		.by_event = values->axis == 1,
 		.progress = progress_show,
 		.context = progress,
@@ -163,9 +159,10 @@ engine_error(const char *path, enum soma_status status, const struct trace_error
 }
 
 static int
-write_picture(const struct replay_values *values, const struct report *report)
+write_picture(const struct replay_values *values, const struct report *report, const struct scene *scene)
 {
-	const char *problem = report_plot(values->plot, report);
+	const struct picture picture = { .report = report, .scene = scene };
+	const char *problem = picture_write(values->plot, &picture);
 	char *shown = report_clean(values->plot);
 	int status = EXIT_FINE;
 
@@ -178,13 +175,13 @@ write_picture(const struct replay_values *values, const struct report *report)
 }
 
 static int
-write_reports(const struct replay_values *values, const struct report *report)
+write_reports(const struct replay_values *values, const struct report *report, const struct scene *scene)
 {
 	if (values->json && !report_json(stdout, report))
 		return input_error("the report could not be written");
 	if (!values->json && !values->quiet)
 		report_text(stdout, report);
-	return values->plot != NULL ? write_picture(values, report) : EXIT_FINE;
+	return values->plot != NULL ? write_picture(values, report, scene) : EXIT_FINE;
 }
 
 static int
@@ -205,26 +202,42 @@ verdict(const struct replay_values *values, const struct replay_result *result)
 	return EXIT_FINE;
 }
 
+static enum soma_status
+replay(const struct replay_values *values, struct trace_reader *reader, const struct replay_options *options,
+       struct replay_result *result, struct scene *scene, struct trace_error *error)
+{
+	enum picture_format format = values->plot != NULL ? picture_format_of(values->plot) : PICTURE_NONE;
+
+	if (format == PICTURE_NONE)
+		return replay_run(reader, options, result, error);
+	picture_wish(scene, format, PICTURE_TIMELINE, NULL);
+	return scene_take(scene, reader, *options, format == PICTURE_HTML, result, error);
+}
+
 static int
 replay_reader(const struct replay_values *values, const char *path, struct trace_reader *reader)
 {
 	struct progress progress;
 	struct replay_options options = options_of(values, &progress);
+	struct scene scene = { .reader = NULL };
 	struct replay_result result;
 	struct trace_error error;
 	enum soma_status status;
-	int written;
+	int end;
 
 	progress_start(&progress, "replaying", !values->quiet);
-	status = replay_run(reader, &options, &result, &error);
+	status = replay(values, reader, &options, &result, &scene, &error);
 	progress_end(&progress);
-	if (status != SOMA_STATUS_OK)
-		return engine_error(path, status, &error);
-	written = write_reports(values, &(struct report){ path, reader, &options, &result });
-	if (written == EXIT_FINE)
-		written = verdict(values, &result);
-	replay_result_fini(&result);
-	return written;
+	if (status == SOMA_STATUS_OK) {
+		end = write_reports(values, &(struct report){ path, reader, &options, &result }, &scene);
+		if (end == EXIT_FINE)
+			end = verdict(values, &result);
+		replay_result_fini(&result);
+	} else {
+		end = engine_error(path, status, &error);
+	}
+	scene_fini(&scene);
+	return end;
 }
 
 /* No model reserves more than there are addresses, and no report has to show more. */
@@ -239,25 +252,13 @@ check_sizes(const struct command *command, struct replay_values *values)
 			   SOMA_MODEL_ADDRESS_MAX, values->capacity);
 }
 
-static bool
-is_same_file(const char *plot, const char *trace)
-{
-	struct stat a, b;
-
-	if (stat(plot, &a) != 0 || !S_ISREG(a.st_mode))
-		return false;
-	if (strcmp(trace, "-") == 0 ? fstat(STDIN_FILENO, &b) != 0 : stat(trace, &b) != 0)
-		return false;
-	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 static int
 check_plot(const struct command *command, const char *plot, const char *trace)
 {
-	if (plot_format_of(plot) == PLOT_NONE)
+	if (picture_format_of(plot) == PICTURE_NONE)
 		return usage_error(command,
-				   "--plot: expected a file name that ends in .svg or .png, got '%s'", plot);
-	if (is_same_file(plot, trace))
+				   "--plot: expected a file name that ends in .svg, .png or .html, got '%s'", plot);
+	if (picture_is_trace(plot, trace))
 		return usage_error(command, "--plot: '%s' is the trace itself", plot);
 	return -1;
 }
@@ -272,7 +273,7 @@ load_of(const struct replay_values *values)
 		.scale = values->scale,
 		.repeat = values->repeat,
 		.threads = values->threads,
-		.policy = values->policy > 0 ? soma_policy_preset(policy_names[values->policy]) : NULL,
+		.policy = values->policy > 0 ? soma_policy_preset(replay_policy_names[values->policy]) : NULL,
 		.release_threshold = values->release_threshold,
 		.complete = (enum replay_complete)values->complete,
 		.device = values->device,

@@ -13,9 +13,8 @@
 #define X_TICKS 8
 #define HEADROOM 1.12 /* for the peak's label */
 
-/* The least of 1, 2, 5 times a power of ten that gives at most `count` steps. */
-static double
-nice_step(double span, unsigned count)
+double
+plot_nice_step(double span, unsigned count)
 {
 	double raw = span / count;
 	double power = pow(10, floor(log10(raw)));
@@ -80,8 +79,8 @@ decimals_of(double step)
 }
 
 /* Over the areas, so that heights can be read there. */
-static void
-grid_line(const struct plot *plot, double y)
+void
+plot_grid_line(const struct plot *plot, double y)
 {
 	cairo_set_source_rgba(plot->cr, plot_ink.red, plot_ink.green, plot_ink.blue, 0.13);
 	cairo_set_line_width(plot->cr, 1);
@@ -90,28 +89,36 @@ grid_line(const struct plot *plot, double y)
 	cairo_stroke(plot->cr);
 }
 
+void
+plot_y_title(const struct plot *plot, const char *text)
+{
+	plot_set_font(plot, FONT_TEXT, false);
+	plot_set_color(plot, plot_ink);
+	cairo_save(plot->cr);
+	cairo_translate(plot->cr, 28, plot->top + plot->height / 2);
+	cairo_rotate(plot->cr, -M_PI / 2);
+	plot_text(plot, 0, 0, 0.5, text);
+	cairo_restore(plot->cr);
+}
+
 static void
 draw_y_axis(const struct plot *plot)
 {
 	struct unit unit = unit_of_bytes(plot->y_max / HEADROOM);
-	double step = nice_step(plot->y_max / unit.size, Y_TICKS);
+	double step = plot_nice_step(plot->y_max / unit.size, Y_TICKS);
 	char text[64];
 
 	plot_set_font(plot, FONT_TEXT, false);
 	for (unsigned i = 0; i * step * unit.size <= plot->y_max; i++) {
 		double y = plot_y(plot, i * step * unit.size);
 
-		grid_line(plot, y);
+		plot_grid_line(plot, y);
 		snprintf(text, sizeof text, "%.*f", decimals_of(step), i * step);
 		plot_set_color(plot, plot_ink);
 		plot_text(plot, plot->left - 10, y + 5, 1, text);
 	}
 	snprintf(text, sizeof text, "memory (%s)", unit.name);
-	cairo_save(plot->cr);
-	cairo_translate(plot->cr, 28, plot->top + plot->height / 2);
-	cairo_rotate(plot->cr, -M_PI / 2);
-	plot_text(plot, 0, 0, 0.5, text);
-	cairo_restore(plot->cr);
+	plot_y_title(plot, text);
 }
 
 static void
@@ -138,13 +145,13 @@ x_tick(const struct plot *plot, double x, const char *text)
 	plot_text(plot, x, bottom + 23, 0.5, text);
 }
 
-static void
-draw_x_axis(const struct plot *plot)
+void
+plot_draw_x_axis(const struct plot *plot)
 {
 	const struct series *series = plot->series;
 	double span = (double)series->x_span;
 	struct unit unit = series->by_time ? unit_of_time(span) : (struct unit){ "events", 1 };
-	double step = nice_step(span / unit.size, X_TICKS);
+	double step = plot_nice_step(span / unit.size, X_TICKS);
 	char text[64];
 
 	if (!series->by_time && step < 1)
@@ -161,8 +168,8 @@ draw_x_axis(const struct plot *plot)
 	plot_text(plot, plot->left + plot->width / 2, plot->top + plot->height + 50, 0.5, text);
 }
 
-static void
-draw_frame(const struct plot *plot)
+void
+plot_draw_frame(const struct plot *plot)
 {
 	plot_set_color(plot, plot_ink);
 	cairo_set_line_width(plot->cr, 1.2);
@@ -176,6 +183,6 @@ void
 plot_draw_axes(const struct plot *plot)
 {
 	draw_y_axis(plot);
-	draw_x_axis(plot);
-	draw_frame(plot);
+	plot_draw_x_axis(plot);
+	plot_draw_frame(plot);
 }

@@ -9,6 +9,7 @@ const struct color plot_faint = { 0.36, 0.38, 0.41 };
 const struct color plot_alarm = { 0.80, 0.10, 0.12 };
 const struct color plot_held = { 0.93, 0.94, 0.95 };
 const struct color plot_other = { 0.73, 0.75, 0.78 };
+const struct color plot_pending = { 0.98, 0.87, 0.62 };
 
 /* Paul Tol's "bright" scheme and two more: told apart with any kind of colour vision. */
 static const struct color layers[SERIES_LAYERS] = {
@@ -25,7 +26,7 @@ static const struct color layers[SERIES_LAYERS] = {
 struct color
 plot_layer_color(size_t layer)
 {
-	return layers[layer % SERIES_LAYERS];
+	return layer < SERIES_LAYERS ? layers[layer] : plot_other;
 }
 
 void
@@ -40,6 +41,14 @@ plot_set_font(const struct plot *plot, double size, bool bold)
 	cairo_select_font_face(plot->cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
 			       bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
 	cairo_set_font_size(plot->cr, size);
+}
+
+void
+plot_rectangle(const struct plot *plot, double x, double y, double width, double height, struct color color)
+{
+	cairo_rectangle(plot->cr, x, y, width, height);
+	plot_set_color(plot, color);
+	cairo_fill(plot->cr);
 }
 
 double

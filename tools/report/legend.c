@@ -3,7 +3,6 @@
  * The legend, in the order in which things lie above each other in the picture.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "tools/report/plot.h"
 #include "tools/units.h"
@@ -71,24 +70,6 @@ line_entry(struct legend *legend, double width, const char *name, const char *no
 	entry_text(legend, name, note);
 }
 
-static const struct holder_rank *
-rank_of(const struct replay_result *result, trace_name name)
-{
-	for (size_t i = 0; i < result->holder_count; i++)
-		if (result->holders[i].name == name)
-			return &result->holders[i];
-	return NULL;
-}
-
-/* What a layer held at the peak. */
-static uint64_t
-layer_bytes(const struct plot *plot, size_t layer)
-{
-	const struct holder_rank *rank = rank_of(plot->report->result, plot->series->layers[layer]);
-
-	return rank != NULL ? rank->bytes : 0;
-}
-
 static char *
 share_note(char *buffer, size_t size, uint64_t bytes, uint64_t all)
 {
@@ -102,34 +83,70 @@ share_note(char *buffer, size_t size, uint64_t bytes, uint64_t all)
 static void
 layer_entries(struct legend *legend)
 {
-	const struct plot *plot = legend->plot;
-	uint64_t peak = plot->report->result->peak_live_requested, rest = peak;
-	char note[128];
+	const struct layers *layers = legend->plot->layers;
+	uint64_t peak = legend->plot->report->result->peak_live_requested, rest = peak;
+	char note[128], name[64];
 
-	for (size_t i = 0; i < plot->series->layer_count; i++)
-		rest -= layer_bytes(plot, i) < rest ? layer_bytes(plot, i) : rest;
-	area_entry(legend, plot_other, plot->series->layer_count > 0 ? "all other holders" : "live",
-		   share_note(note, sizeof note, rest, peak));
-	for (size_t i = plot->series->layer_count; i > 0; i--) {
-		char *name = report_holder(plot->report, plot->series->layers[i - 1]);
+	for (size_t i = 0; i < layers->count; i++)
+		rest -= layers->at[i].bytes < rest ? layers->at[i].bytes : rest;
+	snprintf(name, sizeof name, "all other %ss", scene_by_names[layers->by]);
+	if (rest > 0 || layers->count == 0)
+		area_entry(legend, plot_other, layers->count > 0 ? name : "live",
+			   share_note(note, sizeof note, rest, peak));
+	for (size_t i = layers->count; i > 0; i--)
+		area_entry(legend, plot_layer_color(i - 1), layers->at[i - 1].name,
+			   share_note(note, sizeof note, layers->at[i - 1].bytes, peak));
+}
 
-		area_entry(legend, plot_layer_color(i - 1), name,
-			   share_note(note, sizeof note, layer_bytes(plot, i - 1), peak));
-		free(name);
+static void
+timeline_entries(struct legend *legend)
+{
+	const struct replay_result *result = legend->plot->report->result;
+	char size[UNITS_MAX], note[128];
+
+	snprintf(note, sizeof note, "peak %s", units_bytes(size, result->peak_reserved));
+	line_entry(legend, 2.5, "reserved", note);
+	snprintf(note, sizeof note, "%s at the peak of live bytes",
+		 units_bytes(size, result->at_peak.free_but_held));
+	area_entry(legend, plot_held, "free but held", note);
+}
+
+static void
+bar_entries(struct legend *legend)
+{
+	const struct picture *picture = legend->plot->picture;
+	const struct scene_map *map = &picture->scene->maps[picture->when];
+	uint64_t free_bytes = 0, pending = 0;
+	char size[UNITS_MAX], note[128];
+
+	for (size_t i = 0; i < map->extent_count; i++) {
+		free_bytes += map->extents[i].kind == EXTENT_FREE ? map->extents[i].size : 0;
+		pending += map->extents[i].kind == EXTENT_PENDING ? map->extents[i].size : 0;
 	}
+	snprintf(note, sizeof note, "%s", units_bytes(size, free_bytes));
+	area_entry(legend, plot_held, "free but held", note);
+	snprintf(note, sizeof note, "%s", units_bytes(size, pending));
+	if (pending > 0)
+		area_entry(legend, plot_pending, "freed, not known to have executed", note);
 }
 
 void
 plot_draw_legend(const struct plot *plot, double x, double y, double width)
 {
-	const struct replay_result *result = plot->report->result;
 	struct legend legend = { plot, x, y, width };
-	char size[UNITS_MAX], note[128];
 
-	snprintf(note, sizeof note, "peak %s", units_bytes(size, result->peak_reserved));
-	line_entry(&legend, 2.5, "reserved", note);
-	snprintf(note, sizeof note, "%s at the peak of live bytes",
-		 units_bytes(size, result->at_peak.free_but_held));
-	area_entry(&legend, plot_held, "free but held", note);
+	switch (plot->picture->kind) {
+	case PICTURE_TIMELINE:
+		timeline_entries(&legend);
+		break;
+	case PICTURE_MAP:
+		bar_entries(&legend);
+		break;
+	case PICTURE_MEMORY:
+		area_entry(&legend, plot_held, "reserved", "and not live");
+		break;
+	case PICTURE_SIZES:
+		break;
+	}
 	layer_entries(&legend);
 }

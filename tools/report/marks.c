@@ -144,3 +144,13 @@ plot_draw_marks(const struct plot *plot)
 	draw_oom(plot);
 	draw_peak(plot);
 }
+
+void
+plot_draw_moment(const struct plot *plot, uint64_t x, const char *text)
+{
+	double at = plot_x(plot, plot->series->x_first + x);
+
+	dashed_line(plot, at, plot->top, at, plot->top + plot->height, plot_ink);
+	plot_set_font(plot, FONT_TEXT, true);
+	boxed_text(plot, at, plot->top - 2, text, plot_ink);
+}

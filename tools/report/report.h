@@ -24,14 +24,6 @@ void report_text(FILE *out, const struct report *report);
 /* One object.  false: it could not be written. */
 bool report_json(FILE *out, const struct report *report);
 
-enum plot_format { PLOT_NONE, PLOT_SVG, PLOT_PNG };
-
-/* By the file name's ending. */
-enum plot_format plot_format_of(const char *path);
-
-/* Draws live and reserved bytes over the trace.  NULL, or what went wrong. */
-const char *report_plot(const char *path, const struct report *report);
-
 /* "free", "sync", "never" */
 extern const char *const replay_complete_names[];
 
