@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "tests/replay_fixture.h"
-#include "tools/report/report.h"
+#include "tools/report/picture.h"
 #include "tools/units.h"
 
 #define SEGMENTS                                                          \
@@ -51,6 +51,27 @@ text_of(const struct replayed *replayed)
 	report_text(file, &report);
 	fclose(file);
 	return text;
+}
+
+/* Draws the timeline; NULL, or what went wrong. */
+static const char *
+draw(const struct replayed *replayed, const char *path)
+{
+	struct report report = report_of(replayed);
+	struct scene scene = { .columns = 0 };
+	struct picture picture = { .report = &report, .scene = &scene };
+	struct replay_result result;
+	struct trace_error error;
+	const char *problem;
+
+	ck_assert_int_eq(trace_rewind(replayed->reader, &error), TRACE_OK);
+	picture_wish(&scene, PICTURE_SVG, PICTURE_TIMELINE, NULL);
+	ck_assert_int_eq(scene_take(&scene, replayed->reader, replayed->options, false, &result, &error),
+			 SOMA_STATUS_OK);
+	problem = picture_write(path, &picture);
+	replay_result_fini(&result);
+	scene_fini(&scene);
+	return problem;
 }
 
 static uint64_t
@@ -205,14 +226,13 @@ check_clean(const char *text)
 static void
 check_all_reports(const struct replayed *replayed)
 {
-	struct report report = report_of(replayed);
 	char *text = text_of(replayed);
 	const char *problem;
 
 	check_clean(text);
 	free(text);
 	json_decref(json_of(replayed));
-	problem = report_plot("check_report_names.svg", &report);
+	problem = draw(replayed, "check_report_names.svg");
 	ck_assert_msg(problem == NULL, "%s", problem);
 	unlink("check_report_names.svg");
 }
@@ -383,16 +403,12 @@ END_TEST
 static void
 check_picture(const char *path, const char *begins, size_t length)
 {
-	struct replay_options options = options_for(NULL);
 	struct replayed replayed;
-	struct report report;
 	char start[16] = "";
 	FILE *file;
 
-	options.columns = 100;
-	replay_lines(&replayed, SEGMENTS, options);
-	report = report_of(&replayed);
-	ck_assert_ptr_null(report_plot(path, &report));
+	replay_lines(&replayed, SEGMENTS, options_for(NULL));
+	ck_assert_ptr_null(draw(&replayed, path));
 	file = fopen(path, "rb");
 	ck_assert_ptr_nonnull(file);
 	ck_assert_uint_eq(fread(start, 1, length, file), length);
@@ -408,22 +424,18 @@ START_TEST(a_picture_is_written_in_the_format_of_its_name)
 {
 	check_picture("check_report.svg", "<?xml", 5);
 	check_picture("check_report.PNG", "\x89PNG", 4);
-	ck_assert_int_eq(plot_format_of("picture.pdf"), PLOT_NONE);
-	ck_assert_int_eq(plot_format_of("svg"), PLOT_NONE);
+	ck_assert_int_eq(picture_format_of("picture.pdf"), PICTURE_NONE);
+	ck_assert_int_eq(picture_format_of("svg"), PICTURE_NONE);
 }
 END_TEST
 
 START_TEST(a_picture_that_cannot_be_written_says_why)
 {
-	struct replay_options options = options_for(NULL);
 	struct replayed replayed;
-	struct report report;
 
-	options.columns = 100;
-	replay_lines(&replayed, SEGMENTS, options);
-	report = report_of(&replayed);
-	ck_assert_ptr_nonnull(report_plot("no/such/folder/x.png", &report));
-	ck_assert_ptr_nonnull(report_plot("no/such/folder/x.svg", &report));
+	replay_lines(&replayed, SEGMENTS, options_for(NULL));
+	ck_assert_ptr_nonnull(draw(&replayed, "no/such/folder/x.png"));
+	ck_assert_ptr_nonnull(draw(&replayed, "no/such/folder/x.svg"));
 	replayed_end(&replayed);
 }
 END_TEST
@@ -431,15 +443,11 @@ END_TEST
 /* Who has the picture open, or has a good one there, keeps it. */
 START_TEST(a_picture_that_fails_leaves_what_was_there)
 {
-	struct replay_options options = options_for(NULL);
 	struct replayed replayed;
-	struct report report;
 
-	options.columns = 100;
-	replay_lines(&replayed, SEGMENTS, options);
-	report = report_of(&replayed);
+	replay_lines(&replayed, SEGMENTS, options_for(NULL));
 	ck_assert_int_eq(mkdir("check_report.folder.svg", 0777), 0);
-	ck_assert_ptr_nonnull(report_plot("check_report.folder.svg", &report));
+	ck_assert_ptr_nonnull(draw(&replayed, "check_report.folder.svg"));
 	ck_assert_int_eq(rmdir("check_report.folder.svg"), 0);
 	ck_assert_int_eq(system("test -z \"$(ls | grep 'check_report.folder')\""), 0);
 	replayed_end(&replayed);

@@ -186,11 +186,12 @@ moment(void *context, const struct watch_at *at, enum watch_moment what)
 
 /* ---- from the first event to the last ------------------------------------- */
 
-/* A holder of less than this part of the peak gets no layer, as in engine.c. */
+/* A holder of less than this part of the peak gets no layer, as in engine.c.  Streams and
+ * pools are few. */
 #define LAYER_LEAST_SHARE 200
 
 static void
-rank(struct layers *layers, const struct holders *held)
+rank(struct layers *layers, enum scene_by by, const struct holders *held)
 {
 	size_t count;
 	struct holder_rank *ranks = holders_rank_at_peak(held, &count);
@@ -200,7 +201,7 @@ rank(struct layers *layers, const struct holders *held)
 		sum += ranks[i].bytes;
 	layers->count = 0;
 	for (size_t i = 0; i < count && i < SERIES_LAYERS; i++)
-		if (ranks[i].bytes >= sum / LAYER_LEAST_SHARE)
+		if (by != SCENE_HOLDER || ranks[i].bytes >= sum / LAYER_LEAST_SHARE)
 			layers->at[layers->count++] = (struct layer){ .key = ranks[i].name };
 	free(ranks);
 }
@@ -256,7 +257,7 @@ scene_take(struct scene *scene, struct trace_reader *reader, struct replay_optio
 			return status;
 		replay_result_fini(result);
 		for (int by = 0; by < SCENE_BY_COUNT; by++)
-			rank(&scene->layers[by], &scene->held[by]);
+			rank(&scene->layers[by], (enum scene_by)by, &scene->held[by]);
 		scene->ranking = false;
 		scene->ranked = true;
 		if (trace_rewind(reader, error) != TRACE_OK)

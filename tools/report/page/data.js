@@ -133,7 +133,7 @@ class Blocks {
 			['block', hex(this.ptr[i])],
 			['size', bytes(this.size[i]) + (this.size[i] >= 1024 ? ' (' + count(this.size[i]) + ')' : '')],
 			['holder', data.names.holder[this.holder[i]]],
-			['stream', data.names.stream[this.stream[i]]],
+			['stream', data.names.stream[this.stream[i]].replace(/^stream /, '')],
 			['pool', data.names.pool[this.pool[i]]],
 			['from', moment(this.x0[i], this.event[i])],
 			['to', freed ? moment(this.x1[i], this.freed[i]) : 'the end, never freed'],

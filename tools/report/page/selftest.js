@@ -64,7 +64,10 @@ function testHover(seen)
 
 function testZoom(seen)
 {
-	const px = box.left + box.width * 0.3, py = box.top + box.height * 0.6;
+	/* Where the pointer can be: whole pixels of the window. */
+	const corner = canvas.getBoundingClientRect();
+	const px = Math.round(corner.left + box.left + box.width * 0.3) - corner.left;
+	const py = Math.round(corner.top + box.top + box.height * 0.6) - corner.top;
 	const x = fromX(px), y = fromY(py), width = view.x1 - view.x0, height = view.y1 - view.y0;
 
 	wheel(px, py, -300);

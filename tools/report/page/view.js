@@ -318,45 +318,52 @@ function pageKey(event)
 
 /* ---- events ---- */
 
+/* Where on the canvas, exactly: offsetX is whole pixels. */
+function place(event)
+{
+	const corner = canvas.getBoundingClientRect();
+
+	return [event.clientX - corner.left, event.clientY - corner.top];
+}
+
 function listenToPointer()
 {
 	let drag = null;
 
 	canvas.addEventListener('pointerdown', event => {
-		drag = { x: event.offsetX, y: event.offsetY, far: false };
+		drag = { at: place(event), far: false };
 		if (event.isTrusted)
 			canvas.setPointerCapture(event.pointerId);
 	});
 	canvas.addEventListener('pointermove', event => {
+		const now = place(event);
 		if (drag === null) {
-			hover(event.offsetX, event.offsetY);
+			hover(...now);
 			return;
 		}
-		drag.far = drag.far || Math.hypot(event.offsetX - drag.x, event.offsetY - drag.y) > 4;
+		drag.far = drag.far || Math.hypot(now[0] - drag.at[0], now[1] - drag.at[1]) > 4;
 		if (!drag.far)
 			return;
 		at('tip').hidden = true;
 		canvas.classList.add('drag');
-		move(event.offsetX - drag.x, event.offsetY - drag.y);
-		drag.x = event.offsetX;
-		drag.y = event.offsetY;
+		move(now[0] - drag.at[0], now[1] - drag.at[1]);
+		drag.at = now;
 	});
-	const end = event => {
-		const found = drag !== null && !drag.far ? rowsAt(event.offsetX, event.offsetY) : null;
+	canvas.addEventListener('pointerup', event => {
+		const found = drag !== null && !drag.far ? rowsAt(...place(event)) : null;
 		if (drag !== null && !drag.far)
 			select(found === null ? null : found.key, found === null ? [] : found.rows);
 		drag = null;
 		canvas.classList.remove('drag');
-	};
-	canvas.addEventListener('pointerup', end);
+	});
 	canvas.addEventListener('pointercancel', () => { drag = null; });
 	canvas.addEventListener('pointerleave', () => { at('tip').hidden = true; });
 	canvas.addEventListener('dblclick', showAll);
 	canvas.addEventListener('wheel', event => {
+		const now = place(event), delta = event.deltaY || event.deltaX;
 		event.preventDefault();
-		const delta = event.deltaY || event.deltaX;
-		zoom(Math.exp(Math.max(-1, Math.min(1, delta * 0.002))), event.offsetX, event.offsetY, event.shiftKey);
-		hover(event.offsetX, event.offsetY);
+		zoom(Math.exp(Math.max(-1, Math.min(1, delta * 0.002))), ...now, event.shiftKey);
+		hover(...now);
 	}, { passive: false });
 }
 
