@@ -4,7 +4,7 @@
  *
  * Bars follow each other like the words of a text: as many on a line as fit, and one that is
  * longer than a line goes on with the next.  The scale is the largest at which all lines
- * fit.  With few segments each begins a line of its own.
+ * fit.  With few segments each has a line of its own, or several when there are very few.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,6 +20,9 @@
 #define BAR_GAP 3.0    /* between bars of a line, in pixels */
 #define BAR_LEAST 2.0
 #define BORDER_FROM 5.0 /* blocks of this width get a border */
+
+/* From so many segments on, if each has a line, none goes on with the next. */
+#define FEW 4
 
 struct bars {
 	const struct plot *plot;
@@ -91,7 +94,8 @@ largest(const struct scene_map *map)
 static void
 choose_scale(struct bars *bars)
 {
-	double low = 0, high = LINES_MAX * bars->plot->width / (double)largest(bars->map);
+	bool whole = bars->apart && bars->map->segment_count >= FEW;
+	double low = 0, high = (whole ? 1 : LINES_MAX) * bars->plot->width / (double)largest(bars->map);
 
 	for (int i = 0; i < 60; i++) {
 		bars->scale = (low + high) / 2;

@@ -4,6 +4,9 @@
  */
 #include "tools/report/plot.h"
 
+#include <stdio.h>
+#include <string.h>
+
 const struct color plot_ink = { 0.10, 0.11, 0.13 };
 const struct color plot_faint = { 0.36, 0.38, 0.41 };
 const struct color plot_alarm = { 0.80, 0.10, 0.12 };
@@ -66,6 +69,36 @@ plot_text(const struct plot *plot, double x, double y, double align, const char 
 	cairo_move_to(plot->cr, x - align * plot_text_width(plot, text), y);
 	cairo_show_text(plot->cr, text);
 	cairo_new_path(plot->cr);
+}
+
+#define LINE_HEIGHT 18.0
+#define LINE_MAX_LENGTH 256
+
+double
+plot_paragraph(const struct plot *plot, double x, double y, double width, const char *text)
+{
+	char line[LINE_MAX_LENGTH] = "";
+	size_t used = 0;
+
+	while (*text != '\0') {
+		size_t word = strcspn(text, " "), gap = used > 0;
+
+		if (used + gap + word >= sizeof line)
+			break;
+		snprintf(line + used, sizeof line - used, "%s%.*s", gap ? " " : "", (int)word, text);
+		if (gap && plot_text_width(plot, line) > width) {
+			line[used] = '\0';
+			plot_text(plot, x, y, 0, line);
+			y += LINE_HEIGHT;
+			used = 0;
+			continue;
+		}
+		used += gap + word;
+		text += word;
+		text += strspn(text, " ");
+	}
+	plot_text(plot, x, y, 0, line);
+	return y + LINE_HEIGHT;
 }
 
 double

@@ -134,6 +134,7 @@ void
 plot_draw_legend(const struct plot *plot, double x, double y, double width)
 {
 	struct legend legend = { plot, x, y, width };
+	char note[PICTURE_NOTE_MAX];
 
 	switch (plot->picture->kind) {
 	case PICTURE_TIMELINE:
@@ -149,4 +150,8 @@ plot_draw_legend(const struct plot *plot, double x, double y, double width)
 		break;
 	}
 	layer_entries(&legend);
+	picture_note(note, plot->picture);
+	plot_set_font(plot, FONT_SMALL, false);
+	plot_set_color(plot, plot_faint);
+	plot_paragraph(plot, x, legend.y + 24, width, note);
 }

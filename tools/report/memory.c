@@ -11,6 +11,7 @@
 
 #define LEAST_SIDE 0.6     /* what is smaller would not be seen */
 #define LABEL_DISTANCE 19.0 /* of addresses at the axis */
+#define STEP_DISTANCE 60.0  /* of those within a part */
 #define BORDER_FROM 4.0     /* blocks of this height and width get a border */
 
 struct memory {
@@ -89,25 +90,50 @@ draw_layer(const struct memory *memory, size_t layer)
 	}
 }
 
-/* Where parts begin, as far as there is room; from the bottom up. */
+/* Labels an address unless one below is too near, which is at *last. */
+static void
+draw_address(const struct memory *memory, uint64_t address, double *last)
+{
+	const struct plot *plot = memory->plot;
+	double y = y_of(memory, address);
+	char text[32];
+
+	if (*last - y < LABEL_DISTANCE)
+		return;
+	*last = y;
+	snprintf(text, sizeof text, "%" PRIx64, address);
+	plot_set_color(plot, plot_ink);
+	plot_text(plot, plot->left - 8, y + 1, 1, text);
+}
+
+/* The least power of two that is `distance` high. */
+static uint64_t
+step_of(const struct memory *memory, double distance)
+{
+	double scale = memory->plot->height / memory->addresses.length;
+	uint64_t step = 1;
+
+	while ((double)step * scale < distance && step < UINT64_MAX / 4)
+		step *= 2;
+	return step;
+}
+
+/* Where parts begin, and round ones within; from the bottom up, as there is room. */
 static void
 draw_addresses(const struct memory *memory)
 {
 	const struct plot *plot = memory->plot;
 	double last = plot->top + plot->height + LABEL_DISTANCE;
-	char text[32];
+	uint64_t step = step_of(memory, STEP_DISTANCE);
 
-	plot_set_font(plot, FONT_SMALL - 2, false);
+	plot_set_font(plot, FONT_SMALL - 3, false);
 	for (size_t i = 0; i < memory->addresses.count; i++) {
-		double y = y_of(memory, memory->addresses.parts[i].from);
+		const struct address_part *part = &memory->addresses.parts[i];
 
-		plot_grid_line(plot, y);
-		if (last - y < LABEL_DISTANCE)
-			continue;
-		last = y;
-		snprintf(text, sizeof text, "%" PRIx64, memory->addresses.parts[i].from);
-		plot_set_color(plot, plot_ink);
-		plot_text(plot, plot->left - 8, y + 1, 1, text);
+		plot_grid_line(plot, y_of(memory, part->from));
+		draw_address(memory, part->from, &last);
+		for (uint64_t at = (part->from / step + 1) * step; at < part->to; at += step)
+			draw_address(memory, at, &last);
 	}
 	plot_set_color(plot, plot_faint);
 	plot_text(plot, plot->left - 8, plot->top - 10, 1, "address");

@@ -60,8 +60,6 @@ draw_title(const struct plot *plot)
 	plot_set_font(plot, FONT_TEXT, false);
 	plot_set_color(plot, plot_faint);
 	plot_text(plot, plot->left, 62, 0, text);
-	picture_note(text, plot->picture);
-	plot_text(plot, plot->left + plot->width + 28, 62, 0, text);
 }
 
 /* The highest thing to be seen; a capacity far above everything is left out. */

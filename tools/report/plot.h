@@ -42,6 +42,8 @@ void plot_set_font(const struct plot *plot, double size, bool bold);
 double plot_text_width(const struct plot *plot, const char *text);
 /* align: 0 starts at x, 0.5 is centred on it, 1 ends there. */
 void plot_text(const struct plot *plot, double x, double y, double align, const char *text);
+/* Broken between words into lines of at most `width`.  The baseline below the last. */
+double plot_paragraph(const struct plot *plot, double x, double y, double width, const char *text);
 double plot_x(const struct plot *plot, uint64_t x);
 void plot_rectangle(const struct plot *plot, double x, double y, double width, double height,
 		    struct color color);

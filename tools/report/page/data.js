@@ -163,11 +163,6 @@ function addressAt(address)
 	return part[2] + Math.min(address, part[1]) - part[0];
 }
 
-function partAt(y)
-{
-	return data.parts.find(part => y >= part[2] && y <= part[2] + part[1] - part[0]);
-}
-
 blocks.y0 = new Float64Array(blocks.n);
 blocks.y1 = new Float64Array(blocks.n);
 for (let i = 0; i < blocks.n; i++) {
@@ -177,7 +172,7 @@ for (let i = 0; i < blocks.n; i++) {
 
 /* ---- the memory at a moment: bars on lines, as the still picture has them ---- */
 
-const LINES = 38, WIDTH = 1000, GAP = 4, LEAST = 1.5;
+const LINES = 38, FEW = 4, WIDTH = 1000, GAP = 4, LEAST = 1.5;
 
 class MemoryMap {
 	constructor(map)
@@ -216,7 +211,8 @@ class MemoryMap {
 		const largest = this.segments.reduce((most, segment) => Math.max(most, segment[1]), 1);
 		/* More lines than fit the window are reached by moving. */
 		const lines = Math.max(LINES, Math.ceil(this.segments.length / 100));
-		let low = 0, high = LINES * WIDTH / largest;
+		const whole = this.apart && this.segments.length >= FEW;
+		let low = 0, high = (whole ? 1 : LINES) * WIDTH / largest;
 
 		for (let i = 0; i < 50; i++) {
 			const middle = (low + high) / 2;
