@@ -29,7 +29,7 @@ put_layers(struct page *page)
 			page_separate(page);
 			page_begin(page, '{');
 			page_put_text(page, "name", layers->at[i].name);
-			page_put_number(page, "id", page_name(page, by, layers->at[i].key));
+			page_put_number(page, "id", page_name(page, (enum scene_by)by, layers->at[i].key));
 			page_put_number(page, "bytes", layers->at[i].bytes);
 			page_end(page, '}');
 		}
@@ -122,7 +122,7 @@ put_blocks(struct page *page)
 		putc('[', page->out);
 		for (size_t i = 0; i < blocks->count; i++)
 			fprintf(page->out, "%s%" PRIu32, i > 0 ? "," : "",
-				page_name(page, by, blocks->at[i].key[by]));
+				page_name(page, (enum scene_by)by, blocks->at[i].key[by]));
 		putc(']', page->out);
 	}
 	page_end(page, '}');

@@ -195,8 +195,8 @@ function search(string)
 	state.dimmed = null;
 	at('found').textContent = '';
 	if (state.search !== '') {
-		const found = blocks.find(state.search);
-		map.blocks.find(state.search);
+		const all = blocks.find(state.search), here = map.blocks.find(state.search);
+		const found = state.kind === 'map' ? here : all;
 		const text = state.search.toLowerCase();
 		state.dimmed = data.layers[state.by].map(layer => !layer.name.toLowerCase().includes(text));
 		while (state.dimmed.length <= OTHER)
