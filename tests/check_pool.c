@@ -458,6 +458,24 @@ START_TEST(synchronising_an_idle_blocking_stream_does_not_complete_the_legacy_st
 }
 END_TEST
 
+START_TEST(a_block_is_not_ready_because_an_idle_blocking_stream_was_waited_for)
+{
+	for (enum kind kind = POOL_OVER_HOST; kind <= BACKEND_OVER_HOST; kind++) {
+		struct setup s = set_up(kind, (struct soma_pool_config){ .release_threshold = UINT64_MAX });
+		uint64_t blocking;
+		ck_ok(soma_resource_stream_create(s.resource, SOMA_STREAM_BLOCKING, &blocking));
+		struct soma_allocation *x = alloc(s.pool, KIB, 0);
+		fill(s.resource, soma_allocation_device_ptr(x), 1, 1, 0);
+		struct soma_allocation *y = alloc(s.pool, KIB, blocking);
+		ck_ok(soma_pool_synchronize(s.pool, blocking));
+		ck_assert(!soma_pool_is_ready(x));
+		drop(x, 0), drop(y, blocking);
+		ck_ok(soma_pool_synchronize(s.pool, 0));
+		take_down(s);
+	}
+}
+END_TEST
+
 START_TEST(a_free_may_count_on_the_order_with_the_legacy_stream)
 {
 	struct setup s = set_up(POOL_OVER_HOST, (struct soma_pool_config){ .release_threshold = UINT64_MAX });
@@ -617,6 +635,7 @@ UNIT_MAIN("pool", a_config_is_refused_with_the_reason, without_a_config_a_pool_h
 	  blocking_streams_and_the_legacy_stream_share_blocks_without_events,
 	  blocking_streams_are_not_ordered_by_an_allocation_on_the_legacy_stream,
 	  synchronising_an_idle_blocking_stream_does_not_complete_the_legacy_streams_frees,
+	  a_block_is_not_ready_because_an_idle_blocking_stream_was_waited_for,
 	  a_free_may_count_on_the_order_with_the_legacy_stream,
 	  an_event_of_a_destroyed_stream_stands_for_work_that_is_still_queued,
 	  what_is_freed_while_a_synchronisation_runs_is_not_taken_as_done, a_guard_sees_the_pools_blocks,

@@ -135,7 +135,7 @@ make_model(struct soma_pool *pool, const struct checked *checked)
 	struct soma_segment_source source = soma__pool_source;
 	const struct soma__model_driver driver = { .context = pool,
 						   .wait = soma__pool_driver_wait,
-						   .legacy_by_wait = pool->placed };
+						   .legacy_by_wait = true };
 	struct soma_model_limits limits = {
 		.size = sizeof limits,
 		.max_pool_size = checked->config.max_size,
