@@ -16,7 +16,7 @@
  *
  * Thread safety, ownership and errors: as in <soma/resource.h>.
  *
- * Since 0.2.
+ * Since 0.1.
  */
 #ifndef SOMA_BUDGET_H
 #define SOMA_BUDGET_H

@@ -26,7 +26,7 @@
  * argument, SOMA_STATUS_STREAM_MISUSE for a stream of the resource that is not there or is being captured,
  * SOMA_STATUS_OUT_OF_HOST_MEMORY when soma's own records cannot grow, and what the resource returned.
  *
- * Since 0.2.
+ * Since 0.1.
  */
 #ifndef SOMA_POOL_H
 #define SOMA_POOL_H
@@ -61,7 +61,8 @@ enum soma_placement {
 
 /*
  * release_threshold: a synchronisation gives back free memory down to it.  initial_size: reserved from the
- * beginning (the policy must have segments).  Both are at most max_size, where that is not 0.
+ * beginning, rounded up to segments (the policy must have them).  Both are at most max_size, where that is not 0.
+ * A pool grows by whole segments, with "cuda" of 32 MiB: below that a maximum allows nothing at all.
  * policy: which sizes, which segments, which reuse.  PLACEMENT_POOL takes one with SOMA_SEGMENTS_STEP.
  */
 struct soma_pool_config {

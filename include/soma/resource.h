@@ -28,7 +28,7 @@
  * SOMA_STATUS_INVALID_VALUE for a bad argument, SOMA_STATUS_OUT_OF_HOST_MEMORY when soma's own
  * records cannot grow, and what the backend returned.
  *
- * Since 0.2.
+ * Since 0.1.
  */
 #ifndef SOMA_RESOURCE_H
 #define SOMA_RESOURCE_H
