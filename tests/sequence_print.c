@@ -30,6 +30,9 @@ print_policy(FILE *out, const struct soma_policy *p)
 		p->reuse & SOMA_REUSE_INTERNAL ? " internal" : "", p->per_stream ? ", per stream" : "",
 		p->release_on_failure ? ", release on failure" : "");
 	fprintf(out, "  batch %u above %" PRIu64 "\n", p->batch, p->batch_above);
+	if (p->oversize != 0 || p->collect_above != 0)
+		fprintf(out, "  oversize %" PRIu64 ", slack %" PRIu64 ", collect above %" PRIu64 "\n", p->oversize,
+			p->oversize_slack, p->collect_above);
 	for (unsigned i = 0; i < p->pool_count; i++)
 		print_row(out, &p->pools[i]);
 }

@@ -185,6 +185,13 @@ simplify_op(struct sequence *sequence, const struct pair *pair, size_t i)
 
 #define SIMPLIFICATIONS 18
 
+/* What goes with per_stream and the best fit only. */
+static void
+drop_cache(struct soma_policy *policy)
+{
+	policy->oversize = policy->oversize_slack = policy->collect_above = 0;
+}
+
 static void
 simplify_limits(struct sequence *s, unsigned n)
 {
@@ -196,9 +203,10 @@ simplify_limits(struct sequence *s, unsigned n)
 		s->policy.batch_above = 0;
 	else if (n == 6)
 		s->policy.release_on_failure = false;
-	else if (n == 7)
+	else if (n == 7 && s->policy.fit != SOMA_FIT_GOOD) {
 		s->policy.fit = SOMA_FIT_GOOD;
-	else if (n == 8)
+		drop_cache(&s->policy);
+	} else if (n == 8)
 		s->policy.pools[0].split_min = s->policy.pools[1].split_min = 1;
 	else if (n == 9)
 		s->limits.max_pool_size = 0;
@@ -208,9 +216,10 @@ simplify_limits(struct sequence *s, unsigned n)
 		s->limits.base = 0;
 	else if (n == 12)
 		s->refuse_every = 0;
-	else if (n == 13)
+	else if (n == 13 && s->policy.per_stream) {
 		s->policy.per_stream = false;
-	else if (n == 14 && s->policy.pool_count == 2)
+		drop_cache(&s->policy);
+	} else if (n == 14 && s->policy.pool_count == 2)
 		s->policy.pools[--s->policy.pool_count - 1] = s->policy.pools[1];
 	else if (n == 15)
 		s->limits.max_pool_size -= s->limits.max_pool_size % s->policy.alignment;
