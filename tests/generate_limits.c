@@ -51,17 +51,19 @@ mapped_rows(struct generator *g, struct soma_policy *p)
 	}
 }
 
+/* From numbers of its own: what else a seed gives does not depend on it. */
 static void
-random_cache(struct generator *g, struct soma_policy *p)
+random_cache(const struct generator *g, struct soma_policy *p)
 {
 	uint64_t step = p->pools[p->pool_count - 1].segment_step;
+	struct generator own = *g;
 
-	if (generate_one_in(g, 2)) {
-		p->oversize = p->alignment * generate_log_uniform(g, 64);
-		p->oversize_slack = generate_below(g, 3) * p->alignment * generate_log_uniform(g, 16);
+	if (generate_one_in(&own, 2)) {
+		p->oversize = p->alignment * generate_log_uniform(&own, 64);
+		p->oversize_slack = generate_below(&own, 3) * p->alignment * generate_log_uniform(&own, 16);
 	}
-	if (generate_one_in(g, 2))
-		p->collect_above = 1 + generate_below(g, 8 * step);
+	if (generate_one_in(&own, 2))
+		p->collect_above = 1 + generate_below(&own, 8 * step);
 }
 
 void
