@@ -11,7 +11,7 @@
 #include "tools/trace/clean.h"
 #include "tools/xalloc.h"
 
-const char *const answer_policies[] = { "auto", "strict", "cuda", "pytorch", NULL };
+const char *const answer_policies[] = { "auto", "strict", "cuda", "pytorch", "soma", NULL };
 
 const struct soma_policy *
 answer_policy(unsigned index)

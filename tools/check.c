@@ -38,7 +38,7 @@ const struct option_row check_options[] = {
 	  "The most requested bytes that may be live at the end of the trace." },
 	{ "max-frag", 'f', OPTION_SHARE, FIELD(max_frag), "FRACTION", NULL,
 	  "The highest fragmentation: 1 - peak of live requested bytes / peak of reserved bytes." },
-	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch", answer_policies,
+	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", answer_policies,
 	  "The allocator; see soma replay." },
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
 	  "The most that may be reserved; allocations fail beyond. The default, 0, is no limit." },
