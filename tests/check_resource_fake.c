@@ -229,7 +229,7 @@ fake_stream_info(struct soma_backend *fake, struct soma_backend_stream *stream,
 		fake->before(fake, FAKE_STREAM_INFO, fake->context);
 	ck_assert(stream->used && !stream->gone);
 	info->native = 1000 + (uint64_t)stream->index;
-	info->flags = SOMA_BACKEND_STREAM_NON_BLOCKING;
+	info->flags = fake->blocking ? 0 : SOMA_BACKEND_STREAM_NON_BLOCKING;
 	info->capture =
 		fake->captures[stream->index] ? SOMA_BACKEND_CAPTURE_ACTIVE : SOMA_BACKEND_CAPTURE_NONE;
 	return SOMA_STATUS_OK;
@@ -274,6 +274,16 @@ fake_event_destroy(struct soma_backend *fake, struct soma_backend_event *event)
 	free(event);
 }
 
+/* An event there becomes a part of the capture, which only a backend that makes graphs can have; on the legacy
+ * stream it spoils the captures of blocking ones. */
+static void
+check_captures(const struct soma_backend *fake, const struct soma_backend_stream *stream)
+{
+	ck_assert(!fake->captures[stream->index] || (fake->capabilities & SOMA_BACKEND_CAPTURE) != 0);
+	for (int i = 0; i < FAKE_STREAMS && fake->blocking && stream->index == 0; i++)
+		ck_assert(!fake->captures[i]);
+}
+
 static enum soma_status
 fake_event_record(struct soma_backend *fake, struct soma_backend_event *event,
 		  struct soma_backend_stream *stream)
@@ -282,6 +292,7 @@ fake_event_record(struct soma_backend *fake, struct soma_backend_event *event,
 
 	if (status != SOMA_STATUS_OK)
 		return status;
+	check_captures(fake, stream);
 	pthread_mutex_lock(&fake->mutex);
 	ck_assert(!stream->gone);
 	event->stream = stream->index;

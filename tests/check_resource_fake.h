@@ -65,6 +65,7 @@ struct fake_block {
 struct soma_backend {
 	uint64_t capabilities;
 	uint64_t limit;   /* bytes; 0: none */
+	bool blocking;    /* what stream_info says of every stream */
 	bool streams_run; /* work is done as soon as it is queued */
 	int keep_max;     /* KEEPS_FREED: so many blocks in quarantine; more release the oldest */
 	bool release_within_free;

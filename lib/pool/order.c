@@ -96,7 +96,7 @@ static enum soma_status
 record_real(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t *seq)
 {
 	struct soma__event *event;
-	enum soma_status status = soma__pool_stream_not_captured(pool, stream);
+	enum soma_status status = soma__pool_stream_may_order(pool, stream);
 
 	if (status == SOMA_STATUS_OK)
 		status = soma__order_mark(pool->resource, stream->id, &event);
@@ -149,7 +149,7 @@ wait_real(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t eve
 {
 	struct soma__pool_stream *from = soma__pool_stream_find(pool, event_stream);
 	struct soma_model_position position;
-	enum soma_status status = soma__pool_stream_not_captured(pool, stream);
+	enum soma_status status = soma__pool_stream_may_order(pool, stream);
 
 	if (status != SOMA_STATUS_OK)
 		return status;

@@ -129,12 +129,27 @@ soma__segment_leave(struct soma_pool *pool, struct soma__pool_segment *segment)
 	pool->leaving = segment;
 }
 
+/* A free would go into the capture, and be an error there. */
+static enum soma_status
+check_capture(struct soma_pool *pool, uint64_t stream)
+{
+	struct soma__stream *place = pool->may_capture ? soma__order_stream(pool->resource, stream) : NULL;
+
+	if (place == NULL || !soma__order_is_capturing(pool->resource, place))
+		return SOMA_STATUS_OK;
+	return soma__fail(STREAM_MISUSE, "stream %" PRIu64 " is being captured", stream);
+}
+
 /* The stream may be destroyed: then by way of the segment stream. */
 static enum soma_status
 deallocate_on(struct soma_pool *pool, const struct soma__pool_segment *segment, uint64_t stream)
 {
 	struct soma__event *event;
-	enum soma_status status = soma__resource_deallocate_on(pool->resource, &segment->block, stream);
+	enum soma_status status = check_capture(pool, stream);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = soma__resource_deallocate_on(pool->resource, &segment->block, stream);
 
 	if (status != SOMA_STATUS_STREAM_MISUSE)
 		return status;

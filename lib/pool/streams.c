@@ -50,7 +50,7 @@ soma__pool_mark_now(struct soma_pool *pool, struct soma__pool_stream *stream)
 	enum soma_status status = SOMA_STATUS_OK;
 
 	if (soma__order_is_open(stream->place, stream->id))
-		status = soma__pool_stream_not_captured(pool, stream);
+		status = soma__pool_stream_may_order(pool, stream);
 	if (status == SOMA_STATUS_OK)
 		status = soma__order_mark(pool->resource, stream->id, &event);
 	if (status != SOMA_STATUS_OK)
@@ -273,6 +273,21 @@ soma__pool_stream_not_captured(struct soma_pool *pool, const struct soma__pool_s
 			  stream->id);
 }
 
+enum soma_status
+soma__pool_stream_may_order(struct soma_pool *pool, const struct soma__pool_stream *stream)
+{
+	enum soma_status status = soma__pool_stream_not_captured(pool, stream);
+
+	for (uint32_t i = 1; i < pool->slots && stream->id == 0 && pool->may_capture; i++) {
+		const struct soma__pool_stream *other = pool->streams[i];
+		if (status != SOMA_STATUS_OK)
+			break;
+		if (other != NULL && other->id != UNUSED && other->blocking)
+			status = soma__pool_stream_not_captured(pool, other);
+	}
+	return status;
+}
+
 /* ---- the driver ---------------------------------------------------------------------------- */
 
 static struct soma__pool_stream *
@@ -298,7 +313,7 @@ soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream, uin
 	if (from == NULL || waiting == NULL)
 		return SOMA_STATUS_OK;
 	/* Not every allocation looks (pool->captures), and a wait would spoil the capture. */
-	status = soma__pool_stream_not_captured(pool, waiting);
+	status = soma__pool_stream_may_order(pool, waiting);
 	return status == SOMA_STATUS_OK ? soma__pool_stream_wait(pool, waiting, from, wait_seq) : status;
 }
 
@@ -309,7 +324,7 @@ static bool
 is_usable(struct soma_pool *pool, const struct soma__pool_stream *stream)
 {
 	return soma__order_is_open(stream->place, stream->id) &&
-	       soma__pool_stream_not_captured(pool, stream) == SOMA_STATUS_OK;
+	       soma__pool_stream_may_order(pool, stream) == SOMA_STATUS_OK;
 }
 
 /* The segment stream waits for it, or the host does.  False: neither can be. */

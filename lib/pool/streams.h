@@ -68,6 +68,10 @@ struct soma__pool_stream *soma__pool_stream_find(struct soma_pool *pool, uint64_
 enum soma_status soma__pool_stream_not_captured(struct soma_pool *pool,
 						const struct soma__pool_stream *stream);
 
+/* The same when an event or a wait on the stream would spoil another one's capture: one of the legacy stream's
+ * makes all blocking streams wait. */
+enum soma_status soma__pool_stream_may_order(struct soma_pool *pool, const struct soma__pool_stream *stream);
+
 /* A mark at the stream's present end, as far as one is needed (all may be done). */
 enum soma_status soma__pool_mark_now(struct soma_pool *pool, struct soma__pool_stream *stream);
 
