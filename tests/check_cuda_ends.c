@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is left behind, and with the calling thread, when the driver fails at a bad moment: nothing. */
+#include <stdlib.h>
+
+#include "backends/cuda/blocks.h"
 #include "tests/cuda_fixture.h"
 
 static const char *const both[] = { "async", "sync" };
@@ -81,6 +84,47 @@ START_TEST(what_came_with_an_error_of_earlier_work_is_given_back)
 }
 END_TEST
 
+/* ---- the table of blocks ------------------------------------------------------------------- */
+
+static void *
+count_alloc(void *context, size_t size, size_t alignment)
+{
+	++*(int *)context;
+	return aligned_alloc(alignment, size);
+}
+
+static void
+count_free(void *context, void *memory, size_t size)
+{
+	(void)context, (void)size;
+	free(memory);
+}
+
+/* A graph's memory goes with its graph, unseen, and another graph has the address. */
+START_TEST(a_block_that_ended_unseen_takes_no_room_for_ever)
+{
+	int allocs = 0;
+	const struct soma_backend_host host = {
+		.size = sizeof host, .context = &allocs, .alloc = count_alloc, .free = count_free
+	};
+	struct block block = { .ptr = 0x7000000, .size = 1, .kind = BLOCK_GRAPH };
+	struct blocks blocks;
+
+	blocks_init(&blocks, &host);
+	for (int i = 0; i < 1000; i++)
+		ck_assert(blocks_add(&blocks, &block));
+	for (int i = 0; i < 1000; i++) {
+		ck_assert(blocks_take(&blocks, block.ptr, 1, NULL, &block));
+		blocks_restore(&blocks, &block);
+		ck_assert(blocks_take(&blocks, block.ptr, 1, NULL, &block));
+		blocks_gone(&blocks, block.ptr);
+		ck_assert(blocks_add(&blocks, &block));
+	}
+	ck_assert_int_eq(allocs, 1);
+	blocks_fini(&blocks);
+}
+END_TEST
+
 /* ---- close --------------------------------------------------------------------------------- */
 
 static void
@@ -137,4 +181,4 @@ END_TEST
 
 CUDA_MAIN("cuda ends", the_call_that_loses_the_device_leaves_the_thread_as_it_was,
 	  what_came_with_an_error_of_earlier_work_is_given_back,
-	  a_call_that_fails_once_in_close_leaves_nothing)
+	  a_block_that_ended_unseen_takes_no_room_for_ever, a_call_that_fails_once_in_close_leaves_nothing)
