@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is left behind, and with the calling thread, when the driver fails at a bad moment: nothing. */
 #include <stdlib.h>
+#include <sys/wait.h>
 
 #include "backends/cuda/blocks.h"
 #include "tests/cuda_fixture.h"
@@ -47,6 +48,46 @@ START_TEST(the_call_that_loses_the_device_leaves_the_thread_as_it_was)
 		ck_assert_ptr_eq(current_context(), before);
 		pop_context(1);
 		ck_assert_ptr_null(current_context());
+		fake.restart();
+	}
+}
+END_TEST
+
+/* ---- a forked child -------------------------------------------------------------------------- */
+
+static int
+child(struct soma_backend_stream *stream, struct soma_backend_event *event, void *memory)
+{
+	uint64_t ptr, calls = fake.calls(NULL);
+	bool refused = ops->alloc(self, 1000, 0, stream, &ptr) == SOMA_STATUS_DRIVER;
+
+	ops->event_destroy(self, event);
+	ops->stream_destroy(self, stream);
+	ops->staging_free(self, memory, 100);
+	soma__backend_close(backend);
+	return refused && fake.calls(NULL) == calls && fake.findings() == 0 ? 0 : 1;
+}
+
+/* Its driver is not there, and what the parent's threads had in hand is not to be touched. */
+START_TEST(a_forked_child_calls_nothing)
+{
+	void *memory;
+	int how;
+
+	for (size_t i = 0; i < BOTH; i++) {
+		start_fake();
+		open_backend(both[i]);
+		struct soma_backend_stream *stream = stream_new();
+		struct soma_backend_event *event = event_new();
+		OK(ops->staging_alloc(self, 100, &memory));
+		uint64_t ptr = take(1000, stream);
+		pid_t pid = fork();
+		if (pid == 0)
+			_exit(child(stream, event, memory));
+		ck_assert_int_eq(waitpid(pid, &how, 0), pid);
+		ck_assert_int_eq(how, 0);
+		give(ptr, 1000, stream);
+		close_backend();
 		fake.restart();
 	}
 }
@@ -179,6 +220,7 @@ START_TEST(a_call_that_fails_once_in_close_leaves_nothing)
 }
 END_TEST
 
-CUDA_MAIN("cuda ends", the_call_that_loses_the_device_leaves_the_thread_as_it_was,
+CUDA_MAIN("cuda ends", a_forked_child_calls_nothing,
+	  the_call_that_loses_the_device_leaves_the_thread_as_it_was,
 	  what_came_with_an_error_of_earlier_work_is_given_back,
 	  a_block_that_ended_unseen_takes_no_room_for_ever, a_call_that_fails_once_in_close_leaves_nothing)

@@ -71,7 +71,8 @@ async_close(struct soma_backend *self)
 		CUDA_GIVE(self, cuMemPoolDestroy, self->pool);
 		cuda_leave(&scope);
 	}
-	async_imports_close(self);
+	if (!self->forked)
+		async_imports_close(self);
 	cuda_device_close(self);
 }
 

@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- the context ------------------------------------------------------------------ */
 
@@ -208,6 +207,7 @@ free_self(struct soma_backend *self)
 {
 	const struct soma_backend_host *host = self->host;
 
+	cuda_fork_leave(self);
 	blocks_fini(&self->blocks);
 	pthread_mutex_destroy(&self->lists);
 	pthread_mutex_destroy(&self->spans_lock);
@@ -223,7 +223,6 @@ init_self(struct soma_backend *self, const struct soma_backend_open *how, const 
 	self->driver = driver;
 	self->name = name;
 	self->ordinal = how->device;
-	self->process = getpid();
 	self->capabilities = SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_STREAMS | SOMA_BACKEND_FILLS;
 	pthread_mutex_init(&self->lists, NULL);
 	pthread_mutex_init(&self->spans_lock, NULL);
@@ -233,6 +232,7 @@ init_self(struct soma_backend *self, const struct soma_backend_open *how, const 
 	link_init(&self->imports);
 	link_init(&self->spans);
 	blocks_init(&self->blocks, how->host);
+	cuda_fork_enter(self);
 }
 
 enum soma_status
@@ -278,8 +278,6 @@ cuda_device_drain(struct soma_backend *self)
 	struct cuda_scope scope;
 
 	self->closing = true;
-	if (getpid() != self->process)
-		atomic_store(&self->lost, CUDA_ERROR_NOT_INITIALIZED);
 	if (!cuda_enter_closing(self, &scope))
 		return false;
 	CUDA_GIVE(self, cuCtxSynchronize);
@@ -294,6 +292,8 @@ cuda_device_close(struct soma_backend *self)
 	struct cuda_scope scope;
 	bool alive = cuda_enter_closing(self, &scope);
 
+	if (self->forked)
+		return;
 	cuda_events_close(self);
 	cuda_streams_close(self);
 	cuda_staging_close(self);

@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include <soma/backend.h>
 
@@ -53,8 +52,9 @@ struct soma_backend {
 	int ordinal;
 	CUdevice device;
 	CUcontext context;
-	pid_t process;    /* that opened it: a forked child has no driver */
-	_Atomic int lost; /* the sticky result; 0: none */
+	_Atomic int lost;               /* the sticky result; 0: none */
+	bool forked;                    /* this is a child of the process that opened it */
+	struct soma_backend *next_open; /* fork.c */
 	uint64_t capabilities;
 	uint64_t total, granularity;
 	char device_name[96];
@@ -156,6 +156,10 @@ enum soma_status cuda_finish(struct soma_backend *self, const struct soma_backen
 
 /* Size and alignment of a request. */
 enum soma_status cuda_check_request(const struct soma_backend *self, uint64_t size, uint64_t alignment);
+
+/* ---- fork.c ---- */
+void cuda_fork_enter(struct soma_backend *self);
+void cuda_fork_leave(struct soma_backend *self);
 
 /* ---- streams.c ---- */
 

@@ -54,6 +54,8 @@ give_handle(struct soma_backend *self, const struct soma_backend_event *event)
 void
 cuda_event_destroy(struct soma_backend *self, struct soma_backend_event *event)
 {
+	if (self->forked)
+		return;
 	bool given = give_handle(self, event);
 
 	if (!given && !self->closing)

@@ -170,9 +170,10 @@ unpin(struct soma_backend *self, const struct staging *staging)
 void
 cuda_staging_free(struct soma_backend *self, void *memory, size_t size)
 {
-	struct staging *staging = find_staging(self, memory);
-
 	(void)size;
+	if (self->forked)
+		return;
+	struct staging *staging = find_staging(self, memory);
 	if (staging == NULL)
 		return;
 	bool given = unpin(self, staging);

@@ -171,6 +171,8 @@ give_pool(struct soma_backend *self, const struct soma_backend_import *import)
 void
 async_import_close(struct soma_backend *self, struct soma_backend_import *import)
 {
+	if (self->forked)
+		return;
 	bool given = give_pool(self, import);
 
 	if (!given && !self->closing)

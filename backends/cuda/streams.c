@@ -161,6 +161,8 @@ give_handle(struct soma_backend *self, const struct soma_backend_stream *stream)
 void
 cuda_stream_destroy(struct soma_backend *self, struct soma_backend_stream *stream)
 {
+	if (self->forked)
+		return;
 	bool given = give_handle(self, stream);
 
 	if (!given && !self->closing)
