@@ -145,17 +145,30 @@ stat_of(int (*stats)(int, char *, size_t), int device, const char *name)
 	return strtoull(at + strlen(key), NULL, 10);
 }
 
-/* Devices stay open to the end, and a leak checker does not look into soma's arenas for pointers. */
+/* "A", or "A:B" where the variable is A already. */
+static inline void
+add_option(const char *variable, const char *option)
+{
+	const char *options = getenv(variable);
+	char text[1024];
+
+	snprintf(text, sizeof text, "%s%s%s", options != NULL ? options : "", options != NULL ? ":" : "", option);
+	setenv(variable, text, 1);
+}
+
+/*
+ * Devices stay open to the end, and a leak checker does not look into soma's arenas for pointers.  For a fork
+ * jemalloc takes more locks at once than a checker of deadlocks can count.
+ */
 static inline void
 find_stand_in(char **argv)
 {
-	const char *path = getenv("LD_LIBRARY_PATH"), *options = getenv("ASAN_OPTIONS");
-	char text[1024];
+	const char *path = getenv("LD_LIBRARY_PATH");
 
 	if (path != NULL && strncmp(path, FAKE_FOLDER, strlen(FAKE_FOLDER)) == 0)
 		return;
-	snprintf(text, sizeof text, "%s%sdetect_leaks=0", options != NULL ? options : "", options != NULL ? ":" : "");
-	setenv("ASAN_OPTIONS", text, 1);
+	add_option("ASAN_OPTIONS", "detect_leaks=0");
+	add_option("TSAN_OPTIONS", "detect_deadlocks=0");
 	setenv("LD_LIBRARY_PATH", FAKE_FOLDER ":" LIBRARY_FOLDER, 1);
 	execv("/proc/self/exe", argv);
 	perror("/proc/self/exe");
