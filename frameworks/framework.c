@@ -228,7 +228,8 @@ framework_give(void *ptr, uint64_t native)
 		(void)soma_allocation_release(block.allocation);
 	} else {
 		atomic_fetch_add(&bad_frees, 1);
-		framework_report("the block at %p stays, because its free failed: %s", ptr, framework_error());
+		framework_report("the block at %p stays, because its free failed: %s", ptr,
+				 framework_error());
 	}
 	free(block.uses);
 }
@@ -319,15 +320,15 @@ framework_stats(int number, char *json, size_t size)
 	if (soma_pool_stats(device->pool, &pool) != SOMA_STATUS_OK ||
 	    soma_resource_ledger(resource, &ledger) != SOMA_STATUS_OK)
 		return -1;
-	return snprintf(json, size,
-			"{\"device\":%d,\"backend\":\"%s\",\"live_bytes\":%" PRIu64 ",\"live_count\":%" PRIu64
-			",\"peak_bytes\":%" PRIu64 ",\"reserved_bytes\":%" PRIu64
-			",\"reserved_peak_bytes\":%" PRIu64 ",\"alloc_count\":%" PRIu64 ",\"free_count\":%" PRIu64
-			",\"failed_allocs\":%" PRIu64 ",\"failed_frees\":%" PRIu64
-			",\"device_live_bytes\":%" PRIu64 ",\"device_retired_bytes\":%" PRIu64
-			",\"budget\":%s,\"guard\":%s}",
-			number, soma_runtime_backend(device->runtime), pool.used, pool.live_count, pool.used_high,
-			pool.reserved, pool.reserved_high, pool.alloc_count, pool.free_count,
-			atomic_load(&failures), atomic_load(&bad_frees), ledger.live_bytes, ledger.retired_bytes,
-			budget_text(resource, budget, sizeof budget), guard_text(resource, guard, sizeof guard));
+	return snprintf(
+		json, size,
+		"{\"device\":%d,\"backend\":\"%s\",\"live_bytes\":%" PRIu64 ",\"live_count\":%" PRIu64
+		",\"peak_bytes\":%" PRIu64 ",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64
+		",\"alloc_count\":%" PRIu64 ",\"free_count\":%" PRIu64 ",\"failed_allocs\":%" PRIu64
+		",\"failed_frees\":%" PRIu64 ",\"device_live_bytes\":%" PRIu64
+		",\"device_retired_bytes\":%" PRIu64 ",\"budget\":%s,\"guard\":%s}",
+		number, soma_runtime_backend(device->runtime), pool.used, pool.live_count, pool.used_high,
+		pool.reserved, pool.reserved_high, pool.alloc_count, pool.free_count, atomic_load(&failures),
+		atomic_load(&bad_frees), ledger.live_bytes, ledger.retired_bytes,
+		budget_text(resource, budget, sizeof budget), guard_text(resource, guard, sizeof guard));
 }

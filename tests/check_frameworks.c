@@ -235,8 +235,10 @@ END_TEST
 /* Every entry that an allocation and a free call, failing at each of their calls in turn. */
 START_TEST(each_failure_of_the_driver_is_null_or_leaves_the_block)
 {
-	static const char *const entries[] = { "cuMemAllocFromPoolAsync", "cuStreamGetId", "cuStreamGetFlags",
-					       "cuMemFreeAsync", "cuEventRecord", "cuStreamWaitEvent" };
+	static const char *const entries[] = {
+		"cuMemAllocFromPoolAsync", "cuStreamGetId", "cuStreamGetFlags",
+		"cuMemFreeAsync",          "cuEventRecord", "cuStreamWaitEvent"
+	};
 
 	start("backend=async", FAKE_IMMEDIATE);
 	cudaStream_t stream = new_stream();
@@ -298,7 +300,8 @@ START_TEST(threads_may_allocate_at_once)
 	cudaStream_t shared = new_stream();
 
 	for (int i = 0; i < 6; i++)
-		ck_assert_int_eq(pthread_create(&threads[i], NULL, churn, i % 2 == 0 ? shared : new_stream()), 0);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, churn, i % 2 == 0 ? shared : new_stream()),
+				 0);
 	for (int i = 0; i < 6; i++)
 		pthread_join(threads[i], NULL);
 	ck_assert_uint_eq(stat_of(torch_stats, 0, "alloc_count"), 1800);

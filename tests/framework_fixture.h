@@ -44,9 +44,9 @@ static int (*fill)(uint64_t ptr, unsigned char value, size_t count, cudaStream_t
 static int (*context_current)(void *context);
 static int (*context_retain)(void **context, int device);
 
-#define FIND(library, variable, name)                                    \
-	do {                                                             \
-		*(void **)&(variable) = dlsym(library, name);            \
+#define FIND(library, variable, name)                                     \
+	do {                                                              \
+		*(void **)&(variable) = dlsym(library, name);             \
 		ck_assert_msg((variable) != NULL, "%s is missing", name); \
 	} while (0)
 
@@ -152,7 +152,8 @@ add_option(const char *variable, const char *option)
 	const char *options = getenv(variable);
 	char text[1024];
 
-	snprintf(text, sizeof text, "%s%s%s", options != NULL ? options : "", options != NULL ? ":" : "", option);
+	snprintf(text, sizeof text, "%s%s%s", options != NULL ? options : "", options != NULL ? ":" : "",
+		 option);
 	setenv(variable, text, 1);
 }
 

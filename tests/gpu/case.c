@@ -101,8 +101,9 @@ judge(int status, char *detail)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
 		return "skipped";
 	if (WIFSIGNALED(status))
-		snprintf(detail + length, DETAIL_SIZE - length, "%sended by signal %d%s", length > 0 ? "; " : "",
-			 WTERMSIG(status), WTERMSIG(status) == SIGALRM ? ": it hung" : "");
+		snprintf(detail + length, DETAIL_SIZE - length, "%sended by signal %d%s",
+			 length > 0 ? "; " : "", WTERMSIG(status),
+			 WTERMSIG(status) == SIGALRM ? ": it hung" : "");
 	else if (length == 0)
 		snprintf(detail, DETAIL_SIZE, "exit status %d at its end: see standard error",
 			 WEXITSTATUS(status));
@@ -149,7 +150,8 @@ static int
 usage(const char *program)
 {
 	fprintf(stderr,
-		"usage: %s [--device=N] [--folders=FOLDERS] [--quick] [--right-only] [--case=NAME [--in-process]] "
+		"usage: %s [--device=N] [--folders=FOLDERS] [--quick] [--right-only] [--case=NAME "
+		"[--in-process]] "
 		"[--list] BACKEND...\n",
 		program);
 	return 2;
@@ -182,10 +184,10 @@ int
 case_main(int argc, char **argv, const struct case_entry *cases, size_t count)
 {
 	static const struct option options[] = {
-		{ "device", required_argument, NULL, 'd' },  { "folders", required_argument, NULL, 'f' },
-		{ "case", required_argument, NULL, 'c' },    { "right-only", no_argument, NULL, 'r' },
-		{ "quick", no_argument, NULL, 'q' },         { "list", no_argument, NULL, 'l' },
-		{ "in-process", no_argument, NULL, 'p' },    { NULL, 0, NULL, 0 },
+		{ "device", required_argument, NULL, 'd' }, { "folders", required_argument, NULL, 'f' },
+		{ "case", required_argument, NULL, 'c' },   { "right-only", no_argument, NULL, 'r' },
+		{ "quick", no_argument, NULL, 'q' },        { "list", no_argument, NULL, 'l' },
+		{ "in-process", no_argument, NULL, 'p' },   { NULL, 0, NULL, 0 },
 	};
 	struct case_setup setup = { 0 };
 	struct choice choice = { 0 };

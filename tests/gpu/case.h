@@ -39,9 +39,9 @@ void case_skip(const char *format, ...) __attribute__((noreturn, format(printf, 
 /* What is said besides "ok". */
 void case_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-#define CASE_EXPECT(condition)                                                         \
-	do {                                                                           \
-		if (!(condition))                                                      \
+#define CASE_EXPECT(condition)                                                          \
+	do {                                                                            \
+		if (!(condition))                                                       \
 			case_fail("%s:%d: not so: %s", __FILE__, __LINE__, #condition); \
 	} while (0)
 

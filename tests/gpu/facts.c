@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stand-in's open facts as a table; its declarations and the backends' cannot be in one file. */
+/* The stand-in's open facts as a table. */
 #include "tests/gpu/probe.h"
 
 #include "tests/fake/api.h"
 #include "tests/fake/facts.h"
 
+/* clang-format off */
 #define FACT(name) { #name, (uint64_t)(name) }
+/* clang-format on */
 
 /* In the order of facts.h, and all of it: tests/check_gpu_kit compares. */
 const struct probe_fact probe_facts[] = {

@@ -17,8 +17,9 @@ must(struct gpu *gpu, CUresult result, const char *what)
 	char text[256];
 
 	if (result != CUDA_SUCCESS)
-		case_fail("%s", cuda_result_text(&gpu->d, result, strncmp(what, "d.", 2) == 0 ? what + 2 : what,
-						 text, sizeof text));
+		case_fail("%s",
+			  cuda_result_text(&gpu->d, result, strncmp(what, "d.", 2) == 0 ? what + 2 : what,
+					   text, sizeof text));
 }
 #define MUST(entry, ...) must(gpu, gpu->entry(__VA_ARGS__), #entry)
 
@@ -40,7 +41,8 @@ find_entry(get_entry *get, const char *name, int since, void **entry, const char
 {
 	static char text[96];
 
-	if (get(name, entry, since, CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) == CUDA_SUCCESS && *entry != NULL)
+	if (get(name, entry, since, CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) == CUDA_SUCCESS &&
+	    *entry != NULL)
 		return true;
 	snprintf(text, sizeof text, "the driver has no %s", name);
 	*reason = text;
@@ -56,7 +58,7 @@ find_entries(struct gpu *gpu, void *library)
 	*(void **)&get = dlsym(library, "cuGetProcAddress_v2");
 	if (get == NULL)
 		return "the driver is older than CUDA 12.0";
-	/* `#name` here, before a macro of cuda.h could change it. */
+		/* `#name` here, before a macro of cuda.h could change it. */
 #define X(name, since, arguments)                                                   \
 	if (!find_entry(get, #name, since, (void **)(void *)&gpu->d.name, &reason)) \
 		return reason;
@@ -114,7 +116,7 @@ check_uses(void *const *params, struct fake_use *uses, size_t max)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static const char *
+static void
 find_kernels(struct gpu *gpu)
 {
 	const struct fake_kernel check = {
@@ -129,7 +131,6 @@ find_kernels(struct gpu *gpu)
 	MUST(d.cuModuleGetFunction, &gpu->check, gpu->module, "soma_check");
 	if (!gpu->stand_in)
 		MUST(d.cuModuleGetFunction, &gpu->wait, gpu->module, "soma_wait");
-	return NULL;
 }
 
 static void
@@ -141,10 +142,26 @@ open_device(struct gpu *gpu)
 	MUST(d.cuDeviceGetName, gpu->name, (int)sizeof gpu->name, gpu->device);
 	MUST(d.cuDevicePrimaryCtxRetain, &gpu->context, gpu->device);
 	MUST(d.cuCtxPushCurrent, gpu->context);
-	MUST(d.cuMemHostAlloc, &memory, sizeof *gpu->shared, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+	MUST(d.cuMemHostAlloc, &memory, sizeof *gpu->shared,
+	     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
 	memset(memory, 0, sizeof *gpu->shared);
 	gpu->shared = memory;
 	MUST(cuMemHostGetDevicePointer, &gpu->shared_device, memory, 0);
+}
+
+/* A kernel may be brought to the device by its first launch, for which the driver may wait for a stream that is
+ * held. */
+static void
+launch_each_once(struct gpu *gpu)
+{
+	uint64_t mark = gpu->shared_device + offsetof(struct gpu_shared, mark);
+
+	gpu_touch(gpu, mark, 1, 0, 0);
+	gpu_read(gpu, mark, 1, 0);
+	gpu_check(gpu, mark, 1, 0, 0);
+	gpu_hold(gpu, 0);
+	gpu_go(gpu);
+	MUST(d.cuCtxSynchronize);
 }
 
 const char *
@@ -170,12 +187,14 @@ gpu_open(struct gpu *gpu, int ordinal)
 		return "the driver does not say its version";
 	result = gpu->d.cuInit(0);
 	if (result != CUDA_SUCCESS)
-		return result == CUDA_ERROR_NO_DEVICE ? "no GPU: the driver has no device" :
-							"no GPU: the driver cannot be initialised";
+		return result == CUDA_ERROR_NO_DEVICE ? "no GPU: the driver has no device"
+						      : "no GPU: the driver cannot be initialised";
 	if (gpu->d.cuDeviceGetCount(&count) != CUDA_SUCCESS || ordinal < 0 || ordinal >= count)
 		return "no GPU: there is no device of this number";
 	open_device(gpu);
-	return find_kernels(gpu);
+	find_kernels(gpu);
+	launch_each_once(gpu);
+	return NULL;
 }
 
 void
@@ -198,8 +217,8 @@ launch(struct gpu *gpu, CUfunction function, uint64_t bytes, uint64_t stream, vo
 {
 	uint64_t blocks = bytes / (THREADS * 16) + 1;
 
-	MUST(d.cuLaunchKernel, function, blocks < BLOCKS_MAX ? (unsigned)blocks : BLOCKS_MAX, 1, 1, THREADS, 1, 1, 0,
-	     (CUstream)(uintptr_t)stream, params, NULL);
+	MUST(d.cuLaunchKernel, function, blocks < BLOCKS_MAX ? (unsigned)blocks : BLOCKS_MAX, 1, 1, THREADS,
+	     1, 1, 0, (CUstream)(uintptr_t)stream, params, NULL);
 }
 
 void
@@ -233,7 +252,8 @@ gpu_hold(struct gpu *gpu, uint64_t stream)
 	if (gpu->wait == NULL)
 		return;
 	__atomic_store_n(&gpu->shared->go, 0, __ATOMIC_SEQ_CST);
-	MUST(d.cuLaunchKernel, gpu->wait, 1, 1, 1, 1, 1, 1, 0, (CUstream)(uintptr_t)stream, (void *[]){ &flag }, NULL);
+	MUST(d.cuLaunchKernel, gpu->wait, 1, 1, 1, 1, 1, 1, 0, (CUstream)(uintptr_t)stream,
+	     (void *[]){ &flag }, NULL);
 }
 
 void

@@ -13,13 +13,13 @@
 #include "tests/fake/fake.h"
 
 /* Entries that only the kit uses. */
-#define GPU_SYMBOLS(X)                                                                              \
-	X(cuMemAllocAsync, 11020, (CUdeviceptr * ptr, size_t bytes, CUstream stream))               \
-	X(cuDeviceGetDefaultMemPool, 11020, (CUmemoryPool * pool, CUdevice device))                 \
-	X(cuStreamBeginCapture, 10010, (CUstream stream, CUstreamCaptureMode mode))                 \
-	X(cuStreamEndCapture, 10000, (CUstream stream, CUgraph * graph))                            \
-	X(cuGraphDestroy, 10000, (CUgraph graph))                                                   \
-	X(cuLaunchHostFunc, 10000, (CUstream stream, void (*function)(void *data), void *data))     \
+#define GPU_SYMBOLS(X)                                                                          \
+	X(cuMemAllocAsync, 11020, (CUdeviceptr * ptr, size_t bytes, CUstream stream))           \
+	X(cuDeviceGetDefaultMemPool, 11020, (CUmemoryPool * pool, CUdevice device))             \
+	X(cuStreamBeginCapture, 10010, (CUstream stream, CUstreamCaptureMode mode))             \
+	X(cuStreamEndCapture, 10000, (CUstream stream, CUgraph * graph))                        \
+	X(cuGraphDestroy, 10000, (CUgraph graph))                                               \
+	X(cuLaunchHostFunc, 10000, (CUstream stream, void (*function)(void *data), void *data)) \
 	X(cuMemHostGetDevicePointer, 3020, (CUdeviceptr * ptr, void *memory, unsigned flags))
 
 /* In pinned memory. */

@@ -32,9 +32,9 @@ struct bench {
 static struct bench bench;
 static uint64_t times[PAIRS_MAX];
 
-#define OK(call)                                                                                      \
-	do {                                                                                          \
-		if ((call) != SOMA_STATUS_OK)                                                         \
+#define OK(call)                                                                                        \
+	do {                                                                                            \
+		if ((call) != SOMA_STATUS_OK)                                                           \
 			case_fail("%s:%d: %s: %s", __FILE__, __LINE__, #call, soma_error_last()->text); \
 	} while (0)
 

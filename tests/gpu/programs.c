@@ -30,9 +30,9 @@ struct program {
 	char kind[32];
 };
 
-#define OK(call)                                                                                      \
-	do {                                                                                          \
-		if ((call) != SOMA_STATUS_OK)                                                         \
+#define OK(call)                                                                                        \
+	do {                                                                                            \
+		if ((call) != SOMA_STATUS_OK)                                                           \
 			case_fail("%s:%d: %s: %s", __FILE__, __LINE__, #call, soma_error_last()->text); \
 	} while (0)
 
@@ -340,8 +340,8 @@ a_capture_is_left_alone(struct gpu *gpu, const struct case_setup *setup)
 	open_program(&p, gpu, setup, "");
 	struct soma_block other = take(&p, MB, 0);
 	OK(soma_resource_stream_synchronize(p.memory, p.streams[0]));
-	CASE_EXPECT(gpu->cuStreamBeginCapture((CUstream)(uintptr_t)p.natives[0], CU_STREAM_CAPTURE_MODE_GLOBAL) ==
-		    CUDA_SUCCESS);
+	CASE_EXPECT(gpu->cuStreamBeginCapture((CUstream)(uintptr_t)p.natives[0],
+					      CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
 	CASE_EXPECT(soma_resource_allocate(p.memory, MB, p.streams[0], &block) == SOMA_STATUS_STREAM_MISUSE);
 	CASE_EXPECT(strstr(soma_error_last()->text, "capture") != NULL);
 	gpu_touch(gpu, other.ptr, MB, 1, p.natives[0]);
@@ -395,7 +395,8 @@ main(int argc, char **argv)
 		{ "many_blocks_do_not_overlap", CASE_PLAIN | CASE_GUARDED, many_blocks_do_not_overlap },
 		{ "reuse_on_one_stream", CASE_PLAIN | CASE_GUARDED, reuse_on_one_stream },
 		{ "a_launch_waits_for_the_writer", CASE_PLAIN | CASE_GUARDED, a_launch_waits_for_the_writer },
-		{ "a_free_waits_for_recorded_uses", CASE_PLAIN | CASE_GUARDED, a_free_waits_for_recorded_uses },
+		{ "a_free_waits_for_recorded_uses", CASE_PLAIN | CASE_GUARDED,
+		  a_free_waits_for_recorded_uses },
 		{ "random_launches", CASE_PLAIN | CASE_GUARDED, random_launches },
 		{ "a_pool_over_four_streams", CASE_PLAIN | CASE_GUARDED, a_pool_over_four_streams },
 		{ "too_much_is_refused_and_nothing_lost", CASE_PLAIN | CASE_GUARDED,

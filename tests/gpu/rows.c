@@ -29,9 +29,9 @@ static struct soma_backend_stream *a, *b, *c; /* non-blocking */
 static char seen[SEEN_MAX][32], last_text[8192];
 static unsigned seen_count;
 
-#define OK(call)                                                                                      \
-	do {                                                                                          \
-		if ((call) != SOMA_STATUS_OK)                                                         \
+#define OK(call)                                                                                        \
+	do {                                                                                            \
+		if ((call) != SOMA_STATUS_OK)                                                           \
 			case_fail("%s:%d: %s: %s", __FILE__, __LINE__, #call, soma_error_last()->text); \
 	} while (0)
 
@@ -158,15 +158,17 @@ use(uint64_t ptr, enum soma_backend_access access, struct soma_backend_stream *s
 static void
 open_guard(const struct soma_backend_option *more)
 {
-	struct soma_backend_option options[8] = { { "guard.on_error", "callback" }, { "guard.race", "strict" } };
+	struct soma_backend_option options[8] = { { "guard.on_error", "callback" },
+						  { "guard.race", "strict" } };
 	size_t count = 2;
 
 	for (; more != NULL && more->key != NULL; more++)
 		options[count++] = *more;
-	const struct soma__backend_config config = {
-		.name = setup->backend, .search = setup->folders, .device = setup->device, .option_count = count,
-		.options = options
-	};
+	const struct soma__backend_config config = { .name = setup->backend,
+						     .search = setup->folders,
+						     .device = setup->device,
+						     .option_count = count,
+						     .options = options };
 	OK(soma__backend_open(&config, &backend));
 	ops = backend->ops;
 	self = backend->self;
@@ -179,7 +181,8 @@ open_guard(const struct soma_backend_option *more)
 
 /* Closing adds no report. */
 static void
-run_row(struct gpu *device, const struct case_setup *how, const struct soma_backend_option *more, void (*row)(void))
+run_row(struct gpu *device, const struct case_setup *how, const struct soma_backend_option *more,
+	void (*row)(void))
 {
 	unsigned before;
 
@@ -193,13 +196,13 @@ run_row(struct gpu *device, const struct case_setup *how, const struct soma_back
 		case_fail("a report at the end: %s", seen[seen_count - 1]);
 }
 
-#define ROW_WITH(name, ...)                                                               \
-	static void name##_body(void);                                                    \
-	static void name(struct gpu *device, const struct case_setup *how)                \
-	{                                                                                 \
-		static const struct soma_backend_option more[] = { __VA_ARGS__{ 0 } };    \
-		run_row(device, how, more, name##_body);                                  \
-	}                                                                                 \
+#define ROW_WITH(name, ...)                                                            \
+	static void name##_body(void);                                                 \
+	static void name(struct gpu *device, const struct case_setup *how)             \
+	{                                                                              \
+		static const struct soma_backend_option more[] = { __VA_ARGS__{ 0 } }; \
+		run_row(device, how, more, name##_body);                               \
+	}                                                                              \
 	static void name##_body(void)
 #define ROW(name) ROW_WITH(name)
 
@@ -515,8 +518,10 @@ ROW(row_31_a_forked_child_says_nothing)
 int
 main(int argc, char **argv)
 {
+/* clang-format off */
 #define RIGHT(name) { #name, CASE_GUARDED, name }
 #define WRONG(name) { #name, CASE_GUARDED | CASE_WRONG, name }
+	/* clang-format on */
 	static const struct case_entry cases[] = {
 		WRONG(row_01_write_just_past_the_end),
 		WRONG(row_02_write_just_before_the_start),
