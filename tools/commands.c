@@ -17,14 +17,6 @@ const struct command commands[] = {
 	  whatif_paragraphs, whatif_options, command_whatif },
 	{ "oom", "explain why a trace ran out of memory, and what would have helped", "TRACE",
 	  oom_paragraphs, oom_options, command_oom },
-	{ "stats", "count what a trace does: sizes, lifetimes, rates, holders", "TRACE",
-	  stats_paragraphs, stats_options, command_stats },
-	{ "diff", "compare what two traces hold", "A B",
-	  diff_paragraphs, diff_options, command_diff },
-	{ "check", "check a trace against limits, for continuous integration", "TRACE",
-	  check_paragraphs, check_options, command_check },
-	{ "race", "find uses, frees and reuses of memory that nothing puts in order", "TRACE",
-	  race_paragraphs, race_options, command_race },
 	{ "convert", "write a trace in another format", "IN OUT", convert_paragraphs, convert_options,
 	  command_convert },
 	{ "plot", "draw a trace's memory: timeline, map, sizes; a picture or a page", "TRACE", plot_paragraphs,
@@ -55,8 +47,8 @@ const struct variable_row environment_rows[] = {
 const char *const exit_paragraphs[] = {
 	"0: the answer is fine.",
 	"1: the answer is bad news: out of memory under the given capacity or budget, recorded addresses that "
-	"were not reproduced, accounts that differ, a limit that was passed, a race, something that a guard "
-	"reported, or a truncated trace without --partial.",
+	"were not reproduced, accounts that differ, something that a guard reported, or a truncated trace without "
+	"--partial.",
 	"2: wrong usage: an unknown subcommand, option or value.",
 	"3: the input could not be read or replayed, which it also is not when it needs more memory than the "
 	"machine has, or the output not written.",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""soma stats, check, diff, fit, whatif, oom and race as people call them: on hand-made
-traces whose answers are known, on every sample that there is, and against each other."""
+"""soma fit, whatif and oom as people call them: on hand-made traces whose answers are known, on
+every sample that there is, and against each other."""
 
 import glob
 import json
@@ -9,7 +9,6 @@ import pickle
 import subprocess
 import sys
 import tempfile
-import xml.dom.minidom
 
 SOMA, SOURCE = sys.argv[1], sys.argv[2]
 HEADER = "time,thread,op,device,stream,ptr,size,tag,generation,detail\n"
@@ -55,12 +54,9 @@ def trace(name, *lines):
 # ---- every command over every sample ----------------------------------------------------
 
 COMMANDS = {
-    "stats": [],
-    "check": ["--max-peak", "1G", "--max-leak", "1M", "--max-frag", "0.2"],
     "fit": ["--capacity", "4G"],
     "whatif": ["--policy", "pytorch", "--set", "max_split_size_mb=64", "--set", "capacity=2G,garbage_collection_threshold=0.5"],
     "oom": ["--capacity", "1G"],
-    "race": [],
 }
 
 
@@ -69,7 +65,7 @@ def over_samples():
     samples = sorted(glob.glob(os.path.join(SOURCE, "examples", "*.csv*")))
     samples += sorted(p for p in glob.glob(os.path.join(folder, "*")) if not p.endswith(".md") and os.path.isfile(p))
     for sample in samples:
-        if run("stats", sample)[0] == 3:  # a format that is not read
+        if run("replay", sample)[0] == 3:  # a format that is not read
             continue
         for command, options in COMMANDS.items():
             status, out, err = run(command, *options, sample)
@@ -81,23 +77,6 @@ def over_samples():
 
 def consistent(sample):
     replay = ask("replay", sample)[1]
-    counts = replay["counts"]
-    stats = ask("stats", sample)[1]
-    for name in ("allocs", "frees"):
-        expect(stats[name] == replay[name], f"{sample}: {name} of stats and replay")
-    expect(stats["events"] == counts["events"], f"{sample}: events of stats and replay")
-    check = ask("check", "--max-peak", str(replay["peak_live_requested"]), sample)
-    expect(check[0] == 0, f"{sample}: its own peak is no violation")
-    expect(check[1]["limits"][0]["measured"] == replay["peak_live_requested"], f"{sample}: check's peak")
-    if replay["peak_live_requested"] > 0:
-        check = ask("check", "--max-peak", str(replay["peak_live_requested"] - 1), sample)
-        expect(check[0] == 1, f"{sample}: a byte less is a violation")
-        expect(check[1]["limits"][0]["event"] == counts["peak_event"], f"{sample}: where the peak is")
-    leak = ask("check", "--max-leak", str(counts["live_bytes_at_end"]), sample)
-    expect(leak[0] == 0, f"{sample}: its own leak is no violation")
-    same = ask("diff", sample, sample)[1]
-    expect(all(h["growth_at_peak"] == 0 and h["growth_at_end"] == 0 and h["change"] is None for h in same["holders"]),
-           f"{sample}: differs from itself")
     base = ask("whatif", sample)[1]["rows"][0]
     expect(base["peak_reserved"] == replay["peak_reserved"], f"{sample}: whatif's baseline")
     fit = ask("fit", sample)[1]
@@ -107,8 +86,6 @@ def consistent(sample):
             continue
         for less, wanted in ((0, 0), (1, 1)):
             if row["capacity"] - less > 0:
-                status = run("replay", "-q", "-P", "--policy", row["policy"], "--capacity",
-                             str(row["capacity"] - less), sample)
                 oom = ask("replay", "-P", "--policy", row["policy"], "--capacity", str(row["capacity"] - less),
                           sample)[1]["oom"]
                 expect((oom is not None) == bool(wanted), f"{sample}: {row['policy']} at {row['capacity'] - less}")
@@ -243,56 +220,6 @@ def snapshot_oom():
 
 # ---- the others -------------------------------------------------------------------------
 
-def differences():
-    a = trace("a.csv", "1,,alloc,0,1,0x1000,100,stays (m.py:1),,", "2,,alloc,0,1,0x2000,50,goes,,")
-    b = trace("b.csv", "1,,alloc,0,1,0x1000,300,stays (m.py:2),,", "2,,alloc,0,1,0x2000,70,comes,,",
-              "3,,free,0,1,0x2000,,,,")
-    rows = {r["name"]: r for r in ask("diff", "--by", "tag", a, b)[1]["holders"]}
-    expect(rows["stays"]["growth_at_peak"] == 200 and rows["stays"]["change"] is None, f"diff: {rows}")
-    expect(rows["comes"]["change"] == "new" and rows["comes"]["growth_at_end"] == 0, f"diff: {rows}")
-    expect(rows["goes"]["change"] == "gone" and rows["goes"]["growth_at_end"] == -50, f"diff: {rows}")
-    rows = ask("diff", a, b)[1]["holders"]
-    expect([r["growth_at_peak"] for r in rows] == [300, 70, -50, -100], f"diff by frame: {rows}")
-    expect(rows[0]["change"] == "new" and rows[3]["change"] == "gone", f"diff by frame: {rows}")
-    status, out, _ = run("diff", "--limit", "1", a, b)
-    expect(status == 0 and "and 3 more that changed" in out, f"diff --limit: {out}")
-
-
-def limits():
-    path = trace("limits.csv", "1,,alloc,0,1,0x1000,1000,first,,", "2,,alloc,0,1,0x2000,3000,<se&cond>,,",
-                 "3,,free,0,1,0x1000,,,,")
-    junit = os.path.join(work, "junit.xml")
-    status, out, _ = run("check", "--max-peak", "3999", "--max-leak", "3000", "--max-reserved", "1T", "--max-frag", "1",
-                         "--junit", junit, path)
-    expect(status == 1 and "VIOLATED  max-peak" in out and "at event 1" in out and "<se&cond>" in out, f"check: {out}")
-    expect("3 of 4 limits kept" in out, f"check: {out}")
-    suite = xml.dom.minidom.parse(junit).getElementsByTagName("testsuite")[0]
-    expect((suite.getAttribute("tests"), suite.getAttribute("failures")) == ("4", "1"), "JUnit counts")
-    failure = suite.getElementsByTagName("failure")[0]
-    expect("<se&cond>" in failure.firstChild.data, "JUnit names the holder")
-    status, answer = ask("check", "--max-leak", "2999", path)
-    expect(status == 1 and answer["limits"][0]["holder"]["name"] == "<se&cond>", f"check: {answer}")
-    status, answer = ask("check", "--capacity", "2K", "--policy", "strict", path)
-    expect(status == 1 and answer["limits"][0]["measured"] == 4096 and answer["limits"][0]["event"] == 1,
-           f"check --capacity: {answer}")
-    expect(run("check", "--junit", os.path.join(work, "no/such/folder"), "--max-peak", "1", path)[0] == 3, "JUnit: no folder")
-
-
-def races():
-    path = trace("race.csv", "1,,alloc,0,1,0x1000,512,a,,", "2,,use,0,2,0x1000,,,,read")
-    status, out, _ = run("race", path)
-    expect(status == 1 and "use-before-ready: block 0x1000 of a" in out, f"race: {out}")
-    expect("missing: stream 0x2 never waited for stream 0x1 at or after event 0, before event 1" in out, f"race: {out}")
-    status, answer = ask("race", path)
-    expect(answer["count"] == 1 and answer["races"][0]["second"] == dict(op="use", event=1, stream="0x2", detail="read"),
-           f"race: {answer}")
-    path = trace("calm.csv", "1,,alloc,0,1,0x1000,512,a,,", "2,,use,0,1,0x1000,,,,read")
-    expect(run("race", path)[:2] == (0, "No races among 1 uses and 0 records, waits and synchronisations.\n"), "no races")
-    path = trace("quiet.csv", "1,,alloc,0,1,0x1000,512,a,,")
-    status, out, _ = run("race", path)
-    expect(status == 0 and out.startswith("Nothing to judge"), f"race: {out}")
-
-
 def settings():
     path = trace("settings.csv", "1,,alloc,0,1,0x1000000,70000000,a,,")
     status, answer = ask("whatif", "--policy", "pytorch", "--set", "roundup_power2_divisions=[32:2,64:2,>:1]", "--set",
@@ -314,16 +241,9 @@ def usage():
     for arguments, text in (
         (["whatif", "--set", "max_split=1", path], "unknown setting 'max_split'"),
         (["whatif", "--policy", "cuda", "--set", "max_split_size_mb=64", path], "the policy pytorch"),
-        (["check", path], "expected a limit"),
-        (["check", "--max-frag", "1.5", path], "a fraction from 0 to 1"),
-        (["check", "--max-frag", "nan", path], "a fraction from 0 to 1"),
-        (["diff", path], "expected two traces, got 1"),
-        (["diff", "-", "-"], "only one of the traces"),
         (["fit"], "expected a trace"),
         (["fit", "--capacity", "1E", path], "--capacity"),
         (["fit", "--device", "7", path], "no device 7"),
-        (["stats", "--device", "7", path], "no device 7"),
-        (["race", path, path], "got"),
     ):
         status, out, err = run(*arguments)
         expect(status == 2 and text in err and out == "", f"{arguments}: {status} {err}")
@@ -351,7 +271,6 @@ def hostile():
             status, _, err = run(command, *options, path)
             expect(status != 2, f"{command} {name}: {err}")
             expect((status == 3) == (name in ("empty.csv", "binary.csv")), f"{command} {name}: {status} {err}")
-        run("diff", path, path)
         run("oom", path)
 
 
@@ -359,9 +278,6 @@ try:
     causes()
     recorded()
     snapshot_oom()
-    differences()
-    limits()
-    races()
     settings()
     usage()
     hostile()
