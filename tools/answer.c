@@ -11,12 +11,10 @@
 #include "tools/trace/clean.h"
 #include "tools/xalloc.h"
 
-const char *const answer_policies[] = { "auto", "strict", "cuda", "pytorch", "soma", NULL };
-
 const struct soma_policy *
 answer_policy(unsigned index)
 {
-	return index > 0 ? soma_policy_preset(answer_policies[index]) : NULL;
+	return index > 0 ? soma_policy_preset(replay_policy_names[index]) : NULL;
 }
 
 const char *

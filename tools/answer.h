@@ -31,8 +31,7 @@ int answer_engine_error(const struct command *command, const char *path, enum so
 /* Says that the trace is truncated, if it is; then true. */
 bool answer_session_truncated(const struct command *command, const struct replay_session *session);
 
-/* "auto" and the presets, by the index of an OPTION_CHOICE. */
-extern const char *const answer_policies[];
+/* A preset by its index in replay_policy_names; NULL: auto. */
 const struct soma_policy *answer_policy(unsigned index);
 
 /* Options as `soma replay` has them by default. */

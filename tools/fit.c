@@ -46,7 +46,7 @@ const struct option_row fit_options[] = {
 	  "Also say whether the trace passes at this capacity, for each policy. The exit status is 1 when "
 	  "it passes under none." },
 	{ "policy", 'p', OPTION_CHOICE, offsetof(struct fit_values, policy), "auto|strict|cuda|pytorch|soma",
-	  answer_policies, "Only this policy. The default, auto, is all of them." },
+	  replay_policy_names, "Only this policy. The default, auto, is all of them." },
 	{ "complete", 'k', OPTION_CHOICE, offsetof(struct fit_values, complete), "free|sync|never",
 	  replay_complete_names, "When a stream has executed a free; see soma replay." },
 	{ "device", 'd', OPTION_NUMBER, offsetof(struct fit_values, device), "N", NULL,

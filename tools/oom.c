@@ -45,7 +45,7 @@ const struct option_row oom_options[] = {
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
 	  "The most that may be reserved; for a trace with an out-of-memory event, the size of the device. The "
 	  "default is what was reserved and free at that event." },
-	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", answer_policies,
+	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", replay_policy_names,
 	  "The allocator; see soma replay." },
 	{ "complete", 'k', OPTION_CHOICE, FIELD(complete), "free|sync|never", replay_complete_names,
 	  "When a stream has executed a free; see soma replay." },

@@ -34,7 +34,7 @@ const char *const whatif_paragraphs[] = {
 #define FIELD(name) offsetof(struct whatif_values, name)
 
 const struct option_row whatif_options[] = {
-	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", answer_policies,
+	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", replay_policy_names,
 	  "The allocator; see soma replay. Only pytorch has settings beside the capacity." },
 	{ "set", 's', OPTION_LIST, FIELD(sets), "KEY=VALUE[,KEY=VALUE]", NULL,
 	  "A row of the table: one or more settings that hold together. May be given more than once." },
