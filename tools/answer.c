@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/report/report.h"
 #include "tools/trace/clean.h"
@@ -27,6 +29,18 @@ answer_operand(const struct command *command, int argc, char **argv, int first, 
 	return NULL;
 }
 
+bool
+answer_is_same_file(const char *output, const char *trace)
+{
+	struct stat a, b;
+
+	if (stat(output, &a) != 0 || !S_ISREG(a.st_mode))
+		return false;
+	if (strcmp(trace, "-") == 0 ? fstat(STDIN_FILENO, &b) != 0 : stat(trace, &b) != 0)
+		return false;
+	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 int
 answer_error(const struct command *command, const char *text)
 {
@@ -37,10 +51,17 @@ answer_error(const struct command *command, const char *text)
 struct trace_reader *
 answer_open(const struct command *command, const char *path)
 {
+	return answer_open_upper(command, path, 0);
+}
+
+struct trace_reader *
+answer_open_upper(const struct command *command, const char *path, unsigned upper)
+{
+	struct trace_options options = { .upper_inclusive = upper == 1 };
 	struct trace_reader *reader;
 	struct trace_error error;
 
-	trace_open(path, NULL, &reader, &error);
+	trace_open(path, &options, &reader, &error);
 	if (reader == NULL)
 		answer_error(command, error.text);
 	return reader;
@@ -61,14 +82,20 @@ answer_engine_error(const struct command *command, const char *path, enum soma_s
 	return status == SOMA_STATUS_INVALID_VALUE ? EXIT_USAGE : EXIT_INPUT;
 }
 
+int
+answer_truncated(const struct command *command, bool truncated, const struct trace_error *error, bool partial)
+{
+	if (truncated && !partial)
+		fprintf(stderr, "soma %s: warning: %s\n", command->name, error->text);
+	return truncated && !partial ? EXIT_BAD_NEWS : EXIT_FINE;
+}
+
 bool
 answer_session_truncated(const struct command *command, const struct replay_session *session)
 {
 	const struct trace_error *where = replay_truncation(session);
 
-	if (where != NULL)
-		fprintf(stderr, "soma %s: warning: %s\n", command->name, where->text);
-	return where != NULL;
+	return where != NULL && answer_truncated(command, true, where, false) != EXIT_FINE;
 }
 
 struct replay_options
@@ -84,6 +111,23 @@ answer_check_size(const struct command *command, const char *option, uint64_t si
 		return -1;
 	return usage_error(command, "--%s: expected at most %" PRIu64 " (256 TiB), got %" PRIu64, option,
 			   SOMA_MODEL_ADDRESS_MAX, size);
+}
+
+char *
+answer_event_text(char *buffer, uint64_t index)
+{
+	if (index == REPLAY_AT_START)
+		snprintf(buffer, ANSWER_EVENT_MAX, "before the first event");
+	else
+		snprintf(buffer, ANSWER_EVENT_MAX, "event %" PRIu64, index);
+	return buffer;
+}
+
+char *
+answer_stream_text(char *buffer, uint64_t stream)
+{
+	snprintf(buffer, ANSWER_STREAM_MAX, stream < 65536 ? "%" PRIu64 : "0x%" PRIx64, stream);
+	return buffer;
 }
 
 char *
@@ -110,6 +154,16 @@ json_t *
 answer_number(uint64_t value)
 {
 	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+json_t *
+answer_difference(uint64_t after, uint64_t before)
+{
+	uint64_t most = INT64_MAX;
+
+	if (after >= before)
+		return answer_number(after - before);
+	return json_integer(before - after > most ? -INT64_MAX : -(json_int_t)(before - after));
 }
 
 json_t *

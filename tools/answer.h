@@ -21,15 +21,25 @@ const char *answer_operand(const struct command *command, int argc, char **argv,
 /* NULL: the error was printed; the status is EXIT_INPUT. */
 struct trace_reader *answer_open(const struct command *command, const char *path);
 
+/* The same, with --upper as an index of upper_names. */
+struct trace_reader *answer_open_upper(const struct command *command, const char *path, unsigned upper);
+
+/* Where the trace ends in the middle, which is said unless it is taken as --partial: EXIT_BAD_NEWS;
+ * else EXIT_FINE. */
+int answer_truncated(const struct command *command, bool truncated, const struct trace_error *error, bool partial);
+
+/* The same for a session, never taken as partial: true where it is truncated. */
+bool answer_session_truncated(const struct command *command, const struct replay_session *session);
+
+/* Whether what is to be written is the trace that is read. */
+bool answer_is_same_file(const char *output, const char *trace);
+
 /* "soma NAME: TEXT", and EXIT_INPUT. */
 int answer_error(const struct command *command, const char *text);
 
 /* What the engine returned, as an error with the path where its text lacks one. */
 int answer_engine_error(const struct command *command, const char *path, enum soma_status status,
 			const struct trace_error *error);
-
-/* Says that the trace is truncated, if it is; then true. */
-bool answer_session_truncated(const struct command *command, const struct replay_session *session);
 
 /* A preset by its index in replay_policy_names; NULL: auto. */
 const struct soma_policy *answer_policy(unsigned index);
@@ -39,6 +49,14 @@ struct replay_options answer_options(void);
 
 /* Sizes above what a model can reserve are refused: -1, or the exit status. */
 int answer_check_size(const struct command *command, const char *option, uint64_t size);
+
+/* "event 12", or "before the first event": `buffer` has ANSWER_EVENT_MAX bytes. */
+#define ANSWER_EVENT_MAX 48
+char *answer_event_text(char *buffer, uint64_t index);
+
+/* A stream as people read it: small numbers are decimal, handles are not. */
+#define ANSWER_STREAM_MAX 24
+char *answer_stream_text(char *buffer, uint64_t stream);
 
 /* A holder's name, clean and never empty; the caller frees it. */
 char *answer_holder(const struct trace_reader *reader, trace_name name);
@@ -54,6 +72,9 @@ json_t *answer_text(const char *text); /* cleaned */
 json_t *answer_name(const struct trace_reader *reader, trace_name name); /* null for none */
 json_t *answer_event(uint64_t index);  /* null for REPLAY_AT_START */
 void answer_put(json_t *object, const char *key, json_t *value);
+
+/* The same for what two counts differ by: it may be below 0. */
+json_t *answer_difference(uint64_t after, uint64_t before);
 
 /* Prints and releases it.  The exit status, or EXIT_INPUT when it could not be written. */
 int answer_print(const struct command *command, json_t *object, int status);

@@ -112,6 +112,8 @@ int command_oom(const struct command *command, int argc, char **argv);
 int command_whatif(const struct command *command, int argc, char **argv);
 int command_help(const struct command *command, int argc, char **argv);
 int command_plot(const struct command *command, int argc, char **argv);
+int command_stats(const struct command *command, int argc, char **argv);
+int command_check(const struct command *command, int argc, char **argv);
 int command_convert(const struct command *command, int argc, char **argv);
 
 extern const char *const replay_paragraphs[];
@@ -128,6 +130,10 @@ extern const char *const plot_paragraphs[];
 extern const struct option_row plot_options[];
 extern const char *const convert_paragraphs[];
 extern const struct option_row convert_options[];
+extern const char *const stats_paragraphs[];
+extern const struct option_row stats_options[];
+extern const char *const check_paragraphs[];
+extern const struct option_row check_options[];
 extern const char *const help_paragraphs[];
 extern const struct option_row help_options[];
 

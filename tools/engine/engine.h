@@ -143,6 +143,8 @@ struct replay_result {
 	uint64_t peak_event; /* or REPLAY_AT_START */
 	uint64_t peak_x;     /* on the series' axis */
 	uint64_t peak_reserved;
+	uint64_t reserved_event; /* where it was first that high, or REPLAY_AT_START */
+	uint64_t last_event;     /* of the device, or REPLAY_AT_START */
 	struct replay_moment at_peak;
 	uint64_t least_refused; /* the least capacity that would have changed anything; or UINT64_MAX */
 	struct replay_counts counts;

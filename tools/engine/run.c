@@ -278,6 +278,17 @@ may_be_between(enum trace_op op)
 	return op == TRACE_ALLOC || op == TRACE_SEGMENT_MAP || op == TRACE_SEGMENT_ALLOC || op == TRACE_MARK;
 }
 
+static void
+note_reserved(struct run *run, uint64_t event)
+{
+	uint64_t reserved = streams_reserved(&run->streams);
+
+	if (reserved <= run->most_reserved)
+		return;
+	run->most_reserved = reserved;
+	run->result->reserved_event = event;
+}
+
 static enum soma_status
 replay_event(struct run *run, const struct trace_event *event)
 {
@@ -294,6 +305,7 @@ replay_event(struct run *run, const struct trace_event *event)
 		status = functions[event->op](run, event);
 	if (status != SOMA_STATUS_OK)
 		return run_fail(run, event->index, status);
+	note_reserved(run, event->index);
 	series_put(series, run_used(run), streams_reserved(&run->streams), &run->holders);
 	watch_tell(run, WATCH_AFTER);
 	return SOMA_STATUS_OK;
@@ -346,6 +358,7 @@ sum_up(struct run *run)
 
 	soma_model_stats(run->model, &stats, sizeof stats);
 	result->peak_reserved = stats.reserved_high;
+	result->last_event = run->event;
 	result->counts.events = run->ordinal;
 	result->counts.streams = run->streams.seen;
 	result->counts.segments = run->plan->policy->segments == SOMA_SEGMENTS_STEP ? stats.segments_acquired
@@ -428,7 +441,8 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 			   .begins_in_midrun = plan->start_unknown && device->frees_unknown };
 	enum soma_status status;
 
-	*result = (struct replay_result){ .parity.applies = plan->follow_segments && device->allocs > 0 };
+	*result = (struct replay_result){ .parity.applies = plan->follow_segments && device->allocs > 0,
+					  .reserved_event = REPLAY_AT_START };
 	source_init(&run.source, device->highest);
 	table_init(&run.blocks, sizeof(struct run_block));
 	init_series(&run);
@@ -442,6 +456,7 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 		status = run_begin(&run);
 	}
 	if (status == SOMA_STATUS_OK) {
+		note_reserved(&run, REPLAY_AT_START);
 		series_reach(&result->series, run.x, &run.holders);
 		series_put(&result->series, run_used(&run), streams_reserved(&run.streams), &run.holders);
 		watch_tell(&run, WATCH_AFTER);

@@ -42,6 +42,7 @@ struct run {
 	struct holders holders;
 	uint64_t padding; /* what rounding added to the requests of live blocks */
 	uint64_t least_refused; /* of the capacity, outside of the model */
+	uint64_t most_reserved; /* after any event */
 	bool begins_in_midrun; /* and nothing says with what: addresses cannot be compared */
 	uint64_t ordinal;      /* of the event among the device's */
 	uint64_t event;        /* its index in the file, or REPLAY_AT_START */
