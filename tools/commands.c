@@ -21,6 +21,8 @@ const struct command commands[] = {
 	  stats_options, command_stats },
 	{ "check", "compare a trace's memory with limits", "TRACE", check_paragraphs, check_options,
 	  command_check },
+	{ "diff", "show what grew from one trace to another", "A B", diff_paragraphs, diff_options,
+	  command_diff },
 	{ "convert", "write a trace in another format", "IN OUT", convert_paragraphs, convert_options,
 	  command_convert },
 	{ "plot", "draw a trace's memory: timeline, map, sizes; a picture or a page", "TRACE", plot_paragraphs,
