@@ -115,6 +115,7 @@ int command_plot(const struct command *command, int argc, char **argv);
 int command_stats(const struct command *command, int argc, char **argv);
 int command_check(const struct command *command, int argc, char **argv);
 int command_diff(const struct command *command, int argc, char **argv);
+int command_race(const struct command *command, int argc, char **argv);
 int command_convert(const struct command *command, int argc, char **argv);
 
 extern const char *const replay_paragraphs[];
@@ -137,6 +138,8 @@ extern const char *const check_paragraphs[];
 extern const struct option_row check_options[];
 extern const char *const diff_paragraphs[];
 extern const struct option_row diff_options[];
+extern const char *const race_paragraphs[];
+extern const struct option_row race_options[];
 extern const char *const help_paragraphs[];
 extern const struct option_row help_options[];
 

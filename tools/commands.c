@@ -23,6 +23,8 @@ const struct command commands[] = {
 	  command_check },
 	{ "diff", "show what grew from one trace to another", "A B", diff_paragraphs, diff_options,
 	  command_diff },
+	{ "race", "find uses, frees and reuses of memory that nothing puts in order", "TRACE", race_paragraphs,
+	  race_options, command_race },
 	{ "convert", "write a trace in another format", "IN OUT", convert_paragraphs, convert_options,
 	  command_convert },
 	{ "plot", "draw a trace's memory: timeline, map, sizes; a picture or a page", "TRACE", plot_paragraphs,
@@ -53,7 +55,7 @@ const struct variable_row environment_rows[] = {
 const char *const exit_paragraphs[] = {
 	"0: the answer is fine.",
 	"1: the answer is bad news: out of memory under the given capacity or budget, recorded addresses that "
-	"were not reproduced, accounts that differ, something that a guard reported, or a truncated trace without "
+	"were not reproduced, accounts that differ, something that a guard reported, a limit that is passed, traces that differ, a race, or a truncated trace without "
 	"--partial.",
 	"2: wrong usage: an unknown subcommand, option or value.",
 	"3: the input could not be read or replayed, which it also is not when it needs more memory than the "

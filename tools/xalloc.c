@@ -11,8 +11,8 @@
 
 #include "tools/command.h"
 
-static void *
-need(void *memory)
+void *
+xchecked(void *memory)
 {
 	if (memory != NULL)
 		return memory;
@@ -23,21 +23,21 @@ need(void *memory)
 void *
 xcalloc(size_t count, size_t size)
 {
-	return need(calloc(count > 0 ? count : 1, size > 0 ? size : 1));
+	return xchecked(calloc(count > 0 ? count : 1, size > 0 ? size : 1));
 }
 
 void *
 xreallocarray(void *memory, size_t count, size_t size)
 {
 	if (size != 0 && count > SIZE_MAX / size)
-		return need(NULL);
-	return need(realloc(memory, count * size > 0 ? count * size : 1));
+		return xchecked(NULL);
+	return xchecked(realloc(memory, count * size > 0 ? count * size : 1));
 }
 
 char *
 xstrdup(const char *text)
 {
-	return need(strdup(text));
+	return xchecked(strdup(text));
 }
 
 void *
