@@ -26,7 +26,8 @@ struct trace_reader *answer_open_upper(const struct command *command, const char
 
 /* Where the trace ends in the middle, which is said unless it is taken as --partial: EXIT_BAD_NEWS;
  * else EXIT_FINE. */
-int answer_truncated(const struct command *command, bool truncated, const struct trace_error *error, bool partial);
+int answer_truncated(const struct command *command, bool truncated, const struct trace_error *error,
+		     bool partial);
 
 /* The same for a session, never taken as partial: true where it is truncated. */
 bool answer_session_truncated(const struct command *command, const struct replay_session *session);
@@ -68,9 +69,9 @@ void answer_drop_place(char *name);
 
 json_t *answer_number(uint64_t value);
 json_t *answer_address(uint64_t value);
-json_t *answer_text(const char *text); /* cleaned */
+json_t *answer_text(const char *text);                                   /* cleaned */
 json_t *answer_name(const struct trace_reader *reader, trace_name name); /* null for none */
-json_t *answer_event(uint64_t index);  /* null for REPLAY_AT_START */
+json_t *answer_event(uint64_t index);                                    /* null for REPLAY_AT_START */
 void answer_put(json_t *object, const char *key, json_t *value);
 
 /* The same for what two counts differ by: it may be below 0. */

@@ -23,7 +23,8 @@ struct check_values {
 
 const char *const check_paragraphs[] = {
 	"Replays the trace and compares it with limits, for continuous integration. Each limit is shown with "
-	"what was measured, where that was, and who held the most then. The exit status is 0 when all are kept "
+	"what was measured, where that was, and who held the most then. The exit status is 0 when all are "
+	"kept "
 	"and 1 when one is passed; a measured value that equals its limit keeps it.",
 	"At least one limit must be given. With --capacity, running out of memory is a violation, too.",
 	NULL,
@@ -39,7 +40,8 @@ const struct option_row check_options[] = {
 	{ "max-leak", 'l', OPTION_SIZE, FIELD(max_leak), "SIZE", NULL,
 	  "The most requested bytes that may be live at the end of the trace." },
 	{ "max-frag", 'f', OPTION_SHARE, FIELD(max_frag), "FRACTION", NULL,
-	  "The highest fragmentation: 1 - peak of live requested bytes / peak of reserved bytes, such as 0.15." },
+	  "The highest fragmentation: 1 - peak of live requested bytes / peak of reserved bytes, such as "
+	  "0.15." },
 	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", replay_policy_names,
 	  "The allocator; see soma replay." },
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
@@ -50,7 +52,8 @@ const struct option_row check_options[] = {
 	  "Of placement instances: whether a block is gone at the moment upper (exclusive, the default) or "
 	  "lives through it." },
 	{ "junit", 'J', OPTION_TEXT, FIELD(junit), "FILE", NULL,
-	  "Also write the result as JUnit XML: a test case for each limit, and an error when the trace cannot "
+	  "Also write the result as JUnit XML: a test case for each limit, and an error when the trace "
+	  "cannot "
 	  "be read or is truncated." },
 	{ "json", 'j', OPTION_FLAG, FIELD(json), NULL, NULL,
 	  "Print one JSON object instead of the report; sizes in it are bytes." },
@@ -74,7 +77,7 @@ struct judged {
 #define JUDGED_MAX 5
 
 struct checked {
-	char *path; /* clean */
+	char *path;        /* clean */
 	const char *error; /* why the answer is not whole, or NULL */
 	struct judged at[JUDGED_MAX];
 	size_t count, violated;
@@ -113,7 +116,8 @@ at_event(struct judged *judged, uint64_t event)
 }
 
 static void
-biggest(struct judged *judged, const struct trace_reader *reader, const struct holder_rank *holders, size_t count)
+biggest(struct judged *judged, const struct trace_reader *reader, const struct holder_rank *holders,
+	size_t count)
 {
 	if (count == 0)
 		return;
@@ -187,7 +191,8 @@ measured_text(const struct judged *judged, char *text, size_t size)
 	char a[UNITS_MAX], b[UNITS_MAX];
 
 	if (judged->is_share)
-		snprintf(text, size, "%.4f, limit %.4f; %s", judged->share, judged->limit_share, judged->where);
+		snprintf(text, size, "%.4f, limit %.4f; %s", judged->share, judged->limit_share,
+			 judged->where);
 	else
 		snprintf(text, size, "%s (%" PRIu64 "), limit %s (%" PRIu64 "); %s",
 			 units_bytes(a, judged->measured), judged->measured, units_bytes(b, judged->limit),
@@ -200,8 +205,8 @@ holder_text(const struct judged *judged)
 {
 	char bytes[UNITS_MAX], *text = NULL;
 
-	if (judged->holder != NULL && asprintf(&text, "most by %s: %s", judged->holder,
-					       units_bytes(bytes, judged->holder_bytes)) < 0)
+	if (judged->holder != NULL &&
+	    asprintf(&text, "most by %s: %s", judged->holder, units_bytes(bytes, judged->holder_bytes)) < 0)
 		return NULL;
 	return text;
 }
@@ -275,7 +280,8 @@ write_junit(const char *path, const struct checked *checked)
 
 		measured_text(judged, failures[i], sizeof failures[i]);
 		details[i] = holder_text(judged);
-		cases[i] = (struct junit_case){ judged->name, judged->violated ? failures[i] : NULL, details[i] };
+		cases[i] = (struct junit_case){ judged->name, judged->violated ? failures[i] : NULL,
+						details[i] };
 	}
 	written = junit_write(path, checked->path, cases, checked->count, checked->error);
 	for (size_t i = 0; i < checked->count; i++)
@@ -285,7 +291,8 @@ write_junit(const char *path, const struct checked *checked)
 
 /* Passes the status on, unless the file could not be written. */
 static int
-junit(const struct command *command, const struct check_values *values, const struct checked *checked, int status)
+junit(const struct command *command, const struct check_values *values, const struct checked *checked,
+      int status)
 {
 	char *shown;
 

@@ -27,10 +27,13 @@ static const char *const by_names[] = {
 };
 
 const char *const diff_paragraphs[] = {
-	"Compares the traces A (before) and B (after), which may be of different formats: what every frame, tag "
-	"or stream held at the peak of live bytes and at the end, what grew the most first; which are new and "
+	"Compares the traces A (before) and B (after), which may be of different formats: what every frame, "
+	"tag "
+	"or stream held at the peak of live bytes and at the end, what grew the most first; which are new "
+	"and "
 	"which are gone; and the counts of both.",
-	"No allocator is asked. The exit status is 0 when nothing that is compared differs, which is said, and 1 "
+	"No allocator is asked. The exit status is 0 when nothing that is compared differs, which is said, "
+	"and 1 "
 	"when anything does.",
 	NULL,
 };
@@ -39,13 +42,15 @@ const char *const diff_paragraphs[] = {
 
 const struct option_row diff_options[] = {
 	{ "by", 'b', OPTION_CHOICE, FIELD(by), "frame|tag|stream", by_names,
-	  "What is compared: frames or tags, which are the same here, the name that a trace has for who made a "
+	  "What is compared: frames or tags, which are the same here, the name that a trace has for who made "
+	  "a "
 	  "block; or the streams of the allocations." },
 	{ "ignore-lines", 'i', OPTION_FLAG, FIELD(ignore_lines), NULL, NULL,
 	  "Take frames as one that differ in their line number alone, as they do between two versions of a "
 	  "program." },
 	{ "limit", 'n', OPTION_NUMBER, FIELD(limit), "N", NULL,
-	  "Show at most N of them; 0 is all. The default is 20. With --json it is all, unless this is given." },
+	  "Show at most N of them; 0 is all. The default is 20. With --json it is all, unless this is "
+	  "given." },
 	{ "device", 'd', OPTION_NUMBER, FIELD(device), "N", NULL,
 	  "The device, of both traces. The default is in each the one with the most allocations." },
 	{ "upper", 'u', OPTION_CHOICE, FIELD(upper), "exclusive|inclusive", upper_names,
@@ -84,7 +89,8 @@ total_line(const char *label, uint64_t before, uint64_t after, char *(*show)(cha
 {
 	char a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX + 1];
 
-	printf("  %-24s%12s%12s%13s\n", label, show(a, before), show(b, after), change(c, before, after, show));
+	printf("  %-24s%12s%12s%13s\n", label, show(a, before), show(b, after),
+	       change(c, before, after, show));
 }
 
 static void
@@ -121,10 +127,14 @@ print_row(const struct growth_row *row)
 	const struct growth_side *before = &row->before, *after = &row->after;
 	char name[4 * NAME_WIDTH + 1], a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX + 1], d[UNITS_MAX + 1];
 
-	printf("  %11s%11s%11s%13s  %-4s  %s\n", change(c, before->peak_bytes, after->peak_bytes, units_bytes),
+	printf("  %11s%11s%11s%13s  %-4s  %s\n",
+	       change(c, before->peak_bytes, after->peak_bytes, units_bytes),
 	       units_bytes(a, before->peak_bytes), units_bytes(b, after->peak_bytes),
 	       change(d, before->live_bytes, after->live_bytes, units_bytes),
-	       !before->there ? "new" : !after->there ? "gone" : "", row_name(row, name, sizeof name));
+	       !before->there  ? "new"
+	       : !after->there ? "gone"
+			       : "",
+	       row_name(row, name, sizeof name));
 }
 
 static void
@@ -197,8 +207,11 @@ row_object(const struct growth_row *row)
 	else
 		answer_put(object, "name", row->name[0] != '\0' ? answer_text(row->name) : json_null());
 	answer_put(object, "status",
-		   json_string(!row->before.there ? "new" : !row->after.there ? "gone" : "both"));
-	answer_put(object, "growth_at_peak", answer_difference(row->after.peak_bytes, row->before.peak_bytes));
+		   json_string(!row->before.there  ? "new"
+			       : !row->after.there ? "gone"
+						   : "both"));
+	answer_put(object, "growth_at_peak",
+		   answer_difference(row->after.peak_bytes, row->before.peak_bytes));
 	answer_put(object, "growth_at_end", answer_difference(row->after.live_bytes, row->before.live_bytes));
 	answer_put(object, "before", side_object(&row->before));
 	answer_put(object, "after", side_object(&row->after));
@@ -266,19 +279,22 @@ static int
 compare(const struct command *command, const struct diff_values *values, const struct side *before,
 	const struct side *after)
 {
-	const struct growth_trace a = { before->reader, &before->census }, b = { after->reader, &after->census };
+	const struct growth_trace a = { before->reader, &before->census },
+				  b = { after->reader, &after->census };
 	struct growth growth;
 	int status;
 
 	growth_compare(&a, &b, (enum growth_by)values->by, values->ignore_lines, &growth);
 	status = growth.identical ? EXIT_FINE : EXIT_BAD_NEWS;
-	if (answer_truncated(command, a.census->truncated, &a.census->truncation, values->partial) != EXIT_FINE)
+	if (answer_truncated(command, a.census->truncated, &a.census->truncation, values->partial) !=
+	    EXIT_FINE)
 		status = EXIT_BAD_NEWS;
-	if (answer_truncated(command, b.census->truncated, &b.census->truncation, values->partial) != EXIT_FINE)
+	if (answer_truncated(command, b.census->truncated, &b.census->truncation, values->partial) !=
+	    EXIT_FINE)
 		status = EXIT_BAD_NEWS;
 	if (values->json)
-		status = answer_print(command,
-				      growth_object(before, after, &growth, values->by, limit_of(values)), status);
+		status = answer_print(
+			command, growth_object(before, after, &growth, values->by, limit_of(values)), status);
 	else
 		print_text(before, after, &growth, limit_of(values));
 	growth_fini(&growth);
@@ -287,7 +303,8 @@ compare(const struct command *command, const struct diff_values *values, const s
 
 /* -1, or the exit status after the error was said. */
 static int
-read_side(const struct command *command, const struct diff_values *values, const char *path, struct side *side)
+read_side(const struct command *command, const struct diff_values *values, const char *path,
+	  struct side *side)
 {
 	struct trace_error error;
 	enum trace_result result;

@@ -18,7 +18,9 @@ put_text(FILE *out, const char *text)
 	static const struct {
 		char byte;
 		const char *entity;
-	} entities[] = { { '&', "&amp;" }, { '<', "&lt;" }, { '>', "&gt;" }, { '"', "&quot;" }, { '\'', "&apos;" } };
+	} entities[] = {
+		{ '&', "&amp;" }, { '<', "&lt;" }, { '>', "&gt;" }, { '"', "&quot;" }, { '\'', "&apos;" }
+	};
 	char *clean = report_clean(text);
 
 	for (const char *at = clean; *at != '\0'; at++) {
@@ -71,7 +73,8 @@ put_suite(FILE *out, const char *suite, const struct junit_case *cases, size_t c
 }
 
 bool
-junit_write(const char *path, const char *suite, const struct junit_case *cases, size_t count, const char *error)
+junit_write(const char *path, const char *suite, const struct junit_case *cases, size_t count,
+	    const char *error)
 {
 	FILE *out = fopen(path, "w");
 	bool failed;

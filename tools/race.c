@@ -19,18 +19,27 @@ struct race_values {
 };
 
 const char *const race_paragraphs[] = {
-	"Finds uses, frees and reuses of memory that nothing in the trace puts in order, and names for each the "
-	"two operations, their streams and the edge that is missing. The exit status is 1 when there are any.",
-	"Operations of one stream run in order. Between streams, a wait for an event orders what follows it after "
+	"Finds uses, frees and reuses of memory that nothing in the trace puts in order, and names for each "
+	"the "
+	"two operations, their streams and the edge that is missing. The exit status is 1 when there are "
+	"any.",
+	"Operations of one stream run in order. Between streams, a wait for an event orders what follows it "
+	"after "
 	"all that was before the record of that event; a synchronisation orders what is queued after it; and "
-	"streams that the trace creates as blocking take turns with stream 0 of their device. A stream that it "
+	"streams that the trace creates as blocking take turns with stream 0 of their device. A stream that "
+	"it "
 	"does not create so is ordered by events alone.",
-	"A use (one that does not say that it only reads may write) must be after the allocation, after the last "
-	"write and, when it writes, after the reads since; a free must be after all of that; and an allocation "
-	"must be after the free of what was at its addresses. For a deferred free the recorder answers: it waits "
+	"A use (one that does not say that it only reads may write) must be after the allocation, after the "
+	"last "
+	"write and, when it writes, after the reads since; a free must be after all of that; and an "
+	"allocation "
+	"must be after the free of what was at its addresses. For a deferred free the recorder answers: it "
+	"waits "
 	"for the uses, and once the free has completed anybody may have the memory.",
-	"A pair of operations is reported once. A trace with neither uses nor records, waits, synchronisations "
-	"or created streams has nothing to judge: that is said, and the exit status is 0. A recorder that notes "
+	"A pair of operations is reported once. A trace with neither uses nor records, waits, "
+	"synchronisations "
+	"or created streams has nothing to judge: that is said, and the exit status is 0. A recorder that "
+	"notes "
 	"uses but not what it waits for makes races where there are none, so that is said, too.",
 	NULL,
 };
@@ -61,16 +70,21 @@ edge_text(const struct race *race, char *text, size_t size)
 		return;
 	}
 	if (race->reason == RACE_OTHER_STREAM)
-		length = snprintf(text, size, "stream %s of event %" PRIu64
+		length = snprintf(text, size,
+				  "stream %s of event %" PRIu64
 				  " is a later stream of that handle, and never waited for the earlier one "
-				  "at or after event %" PRIu64, second, race->second.event, race->first.event);
+				  "at or after event %" PRIu64,
+				  second, race->second.event, race->first.event);
 	else if (race->first.device != race->second.device)
-		length = snprintf(text, size, "stream %s of device %" PRId32
-				  " never waited for stream %s of device %" PRId32 " at or after event %" PRIu64,
+		length = snprintf(text, size,
+				  "stream %s of device %" PRId32
+				  " never waited for stream %s of device %" PRId32
+				  " at or after event %" PRIu64,
 				  second, race->second.device, first, race->first.device, race->first.event);
 	else
-		length = snprintf(text, size, "stream %s never waited for stream %s at or after event %" PRIu64,
-				  second, first, race->first.event);
+		length = snprintf(text, size,
+				  "stream %s never waited for stream %s at or after event %" PRIu64, second,
+				  first, race->first.event);
 	if (race->reason == RACE_LEGACY_UNKNOWN && length > 0 && (size_t)length < size)
 		snprintf(text + length, size - (size_t)length,
 			 ", and the trace does not say that stream %s is blocking",
@@ -123,15 +137,16 @@ print_notes(const struct races *races)
 	if (races->lost)
 		printf("  Events are missing, says the recorder: what is found may be due to that\n");
 	if (races->total > 0 && races->records + races->waits == 0)
-		printf("  No event was recorded or waited for: either nothing is in order, or the recorder does "
+		printf("  No event was recorded or waited for: either nothing is in order, or the recorder "
+		       "does "
 		       "not note it\n");
 }
 
 static void
 print_heading(const char *path, const struct trace_reader *reader, const struct races *races)
 {
-	char *shown = report_clean(path), a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX], d[UNITS_MAX], e[UNITS_MAX],
-	     f[UNITS_MAX];
+	char *shown = report_clean(path), a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX], d[UNITS_MAX],
+	     e[UNITS_MAX], f[UNITS_MAX];
 
 	printf("%s\n  %s, %s on %s: %s, %s, %s, ", shown, trace_format(reader),
 	       units_plural(a, races->events, "event"), units_plural(b, races->streams, "stream"),
@@ -160,7 +175,8 @@ print_verdict(const struct races *races)
 	for (int kind = 0; kind < RACE_KINDS; kind++)
 		if (races->of_kind[kind] > 0)
 			printf("  %-18s%10s  %s\n", race_kind_text((enum race_kind)kind),
-			       units_count(number, races->of_kind[kind]), race_kind_what((enum race_kind)kind));
+			       units_count(number, races->of_kind[kind]),
+			       race_kind_what((enum race_kind)kind));
 	printf("%s found\n", units_plural(number, races->total, "race"));
 }
 
@@ -278,7 +294,8 @@ too_many(const struct command *command, const char *path)
 }
 
 static int
-find(const struct command *command, const struct race_values *values, const char *path, struct trace_reader *reader)
+find(const struct command *command, const struct race_values *values, const char *path,
+     struct trace_reader *reader)
 {
 	struct races races;
 	struct trace_error error;

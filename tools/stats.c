@@ -22,14 +22,18 @@ struct stats_values {
 
 const char *const stats_paragraphs[] = {
 	"Counts what the trace does: sizes, lifetimes, rates, how much is live, how long deferred frees take "
-	"to complete, the same for each stream, and which frames or tags allocate the most in all. No allocator "
+	"to complete, the same for each stream, and which frames or tags allocate the most in all. No "
+	"allocator "
 	"is asked, and memory grows with what is live at once, not with the trace.",
 	"Percentiles come from exact counts in logarithmic buckets, 32 to a power of two: a percentile is at "
-	"most 3.2 % above the exact one, never below it, and one of the values that were there. The least, the "
+	"most 3.2 % above the exact one, never below it, and one of the values that were there. The least, "
+	"the "
 	"most and the mean are exact.",
 	"A lifetime is from the allocation to its free, in events of the device and, where the trace has "
-	"times, in time. Where the trace tells of frees that complete later, as PyTorch snapshots and soma's own "
-	"traces do, the time from the free to its completion is counted apart. What was live before the trace "
+	"times, in time. Where the trace tells of frees that complete later, as PyTorch snapshots and soma's "
+	"own "
+	"traces do, the time from the free to its completion is counted apart. What was live before the "
+	"trace "
 	"begins, which a snapshot tells, is live here, too, and has no lifetime.",
 	NULL,
 };
@@ -111,7 +115,8 @@ print_live(const struct census *census)
 		 answer_event_text(where, census->most_live_event));
 	count_line("Live at most", census->most_live, note);
 	printf("  %-24s%10s  %s%s\n", "Peak live requested", units_bytes(text, census->peak_bytes),
-	       census->peak_event == CENSUS_AT_START ? "" : "at ", answer_event_text(where, census->peak_event));
+	       census->peak_event == CENSUS_AT_START ? "" : "at ",
+	       answer_event_text(where, census->peak_event));
 	bytes_note(note, sizeof note, census->live_bytes);
 	count_line("Live at the end", census->live, note);
 }
@@ -135,7 +140,8 @@ print_exceptions(const struct census *census)
 	exception_line("Ignored allocations", census->ignored, "of no bytes, or at no address");
 	exception_line("Beyond any memory", census->too_big, "blocks above 256 TiB; they hold nothing here");
 	exception_line("Recorded failures", census->recorded_failed, "that the trace itself tells of");
-	exception_line("Times that go back", census->backwards, "left out where a span would end before it began");
+	exception_line("Times that go back", census->backwards,
+		       "left out where a span would end before it began");
 }
 
 static double
@@ -198,7 +204,8 @@ print_sizes(const struct spread *sizes)
 static void
 print_spreads(const struct census *census)
 {
-	printf("\nPercentiles                    least       10 %%       50 %%       90 %%       99 %%       most\n");
+	printf("\nPercentiles                    least       10 %%       50 %%       90 %%       99 %%       "
+	       "most\n");
 	spread_line("Size", &census->sizes, units_bytes);
 	spread_line("Lifetime, events", &census->life_events, units_count);
 	if (census_has_times(census))
@@ -218,7 +225,8 @@ more(size_t count)
 static void
 print_streams(const struct accounts *streams)
 {
-	char a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX], d[UNITS_MAX], e[UNITS_MAX], f[UNITS_MAX], name[ANSWER_STREAM_MAX];
+	char a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX], d[UNITS_MAX], e[UNITS_MAX], f[UNITS_MAX],
+		name[ANSWER_STREAM_MAX];
 
 	printf("\nStreams                allocations        frees   allocated  live at most  at the end  "
 	       "free to done, mean\n");
@@ -335,7 +343,8 @@ streams_array(const struct accounts *streams)
 		put_account(row, stream);
 		answer_put(row, "completed_frees", answer_number(stream->delays));
 		answer_put(row, "free_delay_ns_mean",
-			   stream->delays > 0 ? answer_number(stream->delay_ns / stream->delays) : json_null());
+			   stream->delays > 0 ? answer_number(stream->delay_ns / stream->delays)
+					      : json_null());
 		answer_put(row, "free_delay_ns_most",
 			   stream->delays > 0 ? answer_number(stream->delay_most_ns) : json_null());
 		json_array_append_new(array, row);

@@ -13,14 +13,14 @@
 #include <stdint.h>
 
 struct account {
-	uint64_t key;                 /* a name's number, or a stream's handle */
+	uint64_t key;                  /* a name's number, or a stream's handle */
 	uint64_t allocs, frees, bytes; /* in all; the sum of bytes stops at UINT64_MAX */
-	uint64_t live, live_bytes;    /* now */
-	uint64_t most_bytes;          /* at its own peak */
+	uint64_t live, live_bytes;     /* now */
+	uint64_t most_bytes;           /* at its own peak */
 	uint64_t most_event;
-	uint64_t peak_live, peak_bytes; /* at the peak of all; see accounts_finish() */
+	uint64_t peak_live, peak_bytes;           /* at the peak of all; see accounts_finish() */
 	uint64_t delays, delay_ns, delay_most_ns; /* of deferred frees that completed */
-	uint64_t saved;               /* the peak that peak_live and peak_bytes are of */
+	uint64_t saved;                           /* the peak that peak_live and peak_bytes are of */
 };
 
 struct accounts {
@@ -35,7 +35,8 @@ void accounts_fini(struct accounts *accounts);
 struct account *accounts_need(struct accounts *accounts, size_t index);
 
 /* A block of the index-th comes or goes.  counted: it is one of the trace's allocations, or frees. */
-void accounts_enter(struct accounts *accounts, size_t index, uint64_t bytes, uint64_t event, uint64_t counted);
+void accounts_enter(struct accounts *accounts, size_t index, uint64_t bytes, uint64_t event,
+		    uint64_t counted);
 void accounts_leave(struct accounts *accounts, size_t index, uint64_t bytes, uint64_t counted);
 
 /* A deferred free of it completed. */

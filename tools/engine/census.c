@@ -299,7 +299,8 @@ begin_with(struct counting *counting, const struct start *start)
 
 /* Chooses the device, too: the one that is counted then. */
 static enum trace_result
-rewind_snapshot(struct countings *all, struct trace_reader *reader, int32_t *device, struct trace_error *error)
+rewind_snapshot(struct countings *all, struct trace_reader *reader, int32_t *device,
+		struct trace_error *error)
 {
 	struct survey survey;
 	struct survey_device *chosen = NULL;

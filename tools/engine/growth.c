@@ -141,9 +141,9 @@ grown_first(const void *left, const void *right)
 static bool
 is_same_side(const struct growth_side *a, const struct growth_side *b)
 {
-	return a->there == b->there && a->allocs == b->allocs && a->frees == b->frees && a->bytes == b->bytes &&
-	       a->peak_live == b->peak_live && a->peak_bytes == b->peak_bytes && a->live == b->live &&
-	       a->live_bytes == b->live_bytes && a->most_bytes == b->most_bytes;
+	return a->there == b->there && a->allocs == b->allocs && a->frees == b->frees &&
+	       a->bytes == b->bytes && a->peak_live == b->peak_live && a->peak_bytes == b->peak_bytes &&
+	       a->live == b->live && a->live_bytes == b->live_bytes && a->most_bytes == b->most_bytes;
 }
 
 static void

@@ -8,9 +8,9 @@
 #include "tools/engine/census.h"
 
 /* X(name, text) */
-#define GROWTH_BY_MAP(X)    \
-	X(FRAME, "frame")   \
-	X(TAG, "tag")       \
+#define GROWTH_BY_MAP(X)  \
+	X(FRAME, "frame") \
+	X(TAG, "tag")     \
 	X(STREAM, "stream")
 
 enum growth_by {

@@ -31,12 +31,12 @@ struct order_clock {
 
 struct order_lane {
 	struct order_clock now;
-	uint64_t stream;         /* handle */
+	uint64_t stream; /* handle */
 	int32_t device;
 	bool blocking, legacy;
-	bool declared;           /* the trace says which of the two kinds it is */
-	bool gone;               /* the stream was destroyed */
-	uint64_t version;        /* grows with `now` */
+	bool declared;                                   /* the trace says which of the two kinds it is */
+	bool gone;                                       /* the stream was destroyed */
+	uint64_t version;                                /* grows with `now` */
 	uint64_t seen_host, seen_legacy, seen_by_legacy; /* versions that are in it, or it in */
 };
 
@@ -52,10 +52,10 @@ struct order {
 	size_t gone; /* lanes of streams that are */
 	struct order_device *devices;
 	size_t device_count, device_room;
-	struct table events;   /* by handle */
-	uint64_t streams;      /* that there ever were */
+	struct table events;    /* by handle */
+	uint64_t streams;       /* that there ever were */
 	uint64_t unknown_waits; /* for events that were never recorded */
-	bool crowded; /* there were more streams at once than lanes: what follows is unjudged */
+	bool crowded;           /* there were more streams at once than lanes: what follows is unjudged */
 };
 
 /* An operation's place. */

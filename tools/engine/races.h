@@ -18,11 +18,11 @@
 #define RACES_FREED_MAX ((size_t)1 << 18)
 
 /* X(name, text in JSON, what it is) */
-#define RACE_KIND_MAP(X)                                                                    \
-	X(BEFORE_READY, "use-before-ready", "a use that may come before the allocation")    \
-	X(USE, "unordered-use", "two uses, one of them a write, in no order")               \
+#define RACE_KIND_MAP(X)                                                                     \
+	X(BEFORE_READY, "use-before-ready", "a use that may come before the allocation")     \
+	X(USE, "unordered-use", "two uses, one of them a write, in no order")                \
 	X(FREE, "unordered-free", "a free that may come before what the block was used for") \
-	X(REUSE, "unordered-reuse", "an allocation where a block may not be free yet")      \
+	X(REUSE, "unordered-reuse", "an allocation where a block may not be free yet")       \
 	X(AFTER_FREE, "use-after-free", "a use of a block that was freed")
 
 enum race_kind {
@@ -70,7 +70,7 @@ struct race_access {
 struct race {
 	enum race_kind kind;
 	enum race_reason reason;
-	int32_t device;         /* of the block: */
+	int32_t device; /* of the block: */
 	uint64_t ptr, size;
 	trace_name holder;
 	struct race_access first, second; /* as the trace has them */
@@ -89,9 +89,9 @@ struct races {
 	uint64_t unknown_waits; /* for events that were never recorded */
 	uint64_t unknown_uses;  /* of no block that is known */
 	uint64_t unknown_frees;
-	uint64_t overwritten;   /* blocks that were live where another one was allocated */
-	uint64_t forgotten;     /* freed blocks whose reuse was not judged */
-	bool lost;              /* the recorder says that events are missing */
+	uint64_t overwritten; /* blocks that were live where another one was allocated */
+	uint64_t forgotten;   /* freed blocks whose reuse was not judged */
+	bool lost;            /* the recorder says that events are missing */
 };
 
 /* TRACE_OK, or TRACE_ERROR with `error`.  limit: how many are kept; all are counted. */

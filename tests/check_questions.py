@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The subcommands that answer questions about a trace: stats, check, diff and race; fit, whatif and oom
+are in check_capacity.py.
+
+Their answers are held against each other's and against replay's, on the examples, on the
+recordings where they are there, on broken and on hostile traces; and races against a naive
+oracle, which shares no code with soma: a graph of all operations.
+
+    check_questions.py SOMA SOURCE
+"""
+import json
+import os
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+from check_capacity import check_capacity
+from check_races import check_races
+from check_simulated import Random
+from questions import SOURCE, answer, expect, failures, samples, soma, write
+
+HUGE = 2**64 - 1
+
+
+# ---- consistency ---------------------------------------------------------------------
+
+COUNTS = ("events", "ignored", "unknown_frees", "overwritten", "recorded_failed", "start_blocks")
+
+
+def same_as_replay(path):
+    """stats, check and diff say what replay says."""
+    replay = answer(0, "replay", path)
+    stats = answer(0, "stats", path)
+    for key in ("allocs", "frees", "peak_live_requested"):
+        expect(f"{path}: stats' {key}", stats[key], replay[key])
+    for key in COUNTS:
+        expect(f"{path}: stats' {key}", stats["counts"][key], replay["counts"][key])
+    for key in ("live_blocks_at_end", "live_bytes_at_end", "peak_event"):
+        expect(f"{path}: stats' {key}", stats[key], replay["counts"][key])
+    held = {row["name"]: row["live_bytes_at_peak"] for row in stats["holders"] if row["live_bytes_at_peak"]}
+    expect(f"{path}: holders at the peak", held, {row["name"]: row["bytes"] for row in replay["holders"]})
+    for table in ("holders", "streams"):
+        for key, total in (("live_bytes_at_peak", "peak_live_requested"), ("live_bytes_at_end", "live_bytes_at_end"),
+                           ("live_blocks_at_end", "live_blocks_at_end")):
+            expect(f"{path}: {table}, {key}", sum(row[key] for row in stats[table]), stats[total])
+    expect(f"{path}: histogram", sum(row["count"] for row in stats["sizes"]),
+           stats["allocs"] - stats["counts"]["ignored"])
+    check_same(path, replay)
+
+
+def check_same(path, replay):
+    """The limits are where replay says, to the byte."""
+    peak, reserved = replay["peak_live_requested"], replay["peak_reserved"]
+    leak = replay["counts"]["live_bytes_at_end"]
+    limits = ["--max-peak", str(peak), "--max-reserved", str(reserved), "--max-leak", str(leak)]
+    kept = answer(0, "check", path, *limits, "--max-frag", "1")
+    got = {limit["name"]: limit["measured"] for limit in kept["limits"]}
+    expect(f"{path}: check", [got[name] for name in ("max-peak", "max-reserved", "max-leak")],
+           [peak, reserved, leak])
+    expect(f"{path}: fragmentation", round(got["max-frag"], 9),
+           round(1 - replay["utilisation"], 9) if reserved else 0)
+    expect(f"{path}: peak event", kept["limits"][0]["event"], replay["counts"]["peak_event"])
+    for name, value in (("--max-peak", peak), ("--max-reserved", reserved), ("--max-leak", leak)):
+        if value > 0:
+            expect(f"{path}: {name}, a byte less", answer(1, "check", path, name, str(value - 1))["violated"], 1)
+    same = answer(0, "diff", path, path)
+    expect(f"{path}: the same", (same["identical"], same["grew"], same["shrank"]), (True, 0, 0))
+    expect(f"{path}: text of diff", "Identical" in soma("diff", path, path)[1], True)
+
+
+# ---- known answers ---------------------------------------------------------------------
+
+LIVES = [  # two streams; times in ns
+    "100,,alloc,0,1,0x1000,1000,a,,",
+    "200,,alloc,0,2,0x2000,3000,b,,",
+    "300,,free,0,1,0x1000,,,,deferred",
+    "400,,alloc,0,1,0x3000,500,a,,",
+    "900,,free_completed,0,1,0x1000,,,,",
+    "1000,,free,0,1,0x3000,,,,",
+    "1100,,alloc,0,2,0x1000,64,c,,",
+    "1200,,free,0,9,0x2000,,,,",
+]
+
+
+def known_stats(folder):
+    stats = answer(0, "stats", write(folder, "lives.csv", LIVES))
+    expect("peak", (stats["peak_live_requested"], stats["peak_event"]), (4000, 1))
+    expect("most live", (stats["most_live_blocks"], stats["most_live_blocks_event"]), (2, 1))
+    expect("end", (stats["live_blocks_at_end"], stats["live_bytes_at_end"]), (1, 64))
+    expect("sizes", stats["sizes"], [{"from": 64, "count": 1}, {"from": 256, "count": 1},
+                                     {"from": 512, "count": 1}, {"from": 2048, "count": 1}])
+    times = stats["lifetime_ns"]
+    expect("lifetimes", [times[key] for key in ("count", "least", "p50", "most")], [3, 200, 600, 1000])
+    events = stats["lifetime_events"]
+    expect("lifetimes in events", [events[key] for key in ("count", "least", "p50", "most")], [3, 2, 2, 6])
+    expect("delay", (stats["free_delay_ns"]["most"], stats["free_delay_events"]["most"]), (600, 2))
+    expect("stray frees", stats["counts"]["frees_on_other_streams"], 1)
+    streams = {row["stream"]: row for row in stats["streams"]}
+    expect("stream 1", [streams["0x1"][key] for key in ("allocs", "frees", "bytes", "most_live_bytes",
+           "completed_frees", "free_delay_ns_mean")], [2, 2, 1500, 1000, 1, 600])
+    expect("holder a", [(row["allocs"], row["bytes"]) for row in stats["holders"] if row["name"] == "a"],
+           [(2, 1500)])
+    expect("rates", stats["rates"]["duration_ns"], 1100)
+    expect("allocations a second", round(stats["rates"]["allocs_per_second"]), round(4 / 1100e-9))
+    early = answer(0, "stats", write(folder, "back.csv", ["500,,alloc,0,1,0x10,8,,,", "100,,free,0,1,0x10,,,,"]))
+    expect("a time that goes back", (early["counts"]["backward_times"], early["lifetime_ns"]), (1, None))
+    none = answer(0, "stats", write(folder, "empty.csv", []))
+    expect("nothing", (none["allocs"], none["size"], none["rates"]), (0, None, None))
+
+
+def percentiles(folder):
+    """At most 3.2 % above the exact ones, never below."""
+    random = Random(5)
+    sizes = [1 + random.below(2 ** (1 + random.below(40))) for _ in range(3000)]
+    path = write(folder, "sizes.csv", [f"{i},,alloc,0,0,{(i + 1) << 12:#x},{size},,,"
+                                       for i, size in enumerate(sizes)])
+    size = answer(0, "stats", path)["size"]
+    sizes.sort()
+    for name, percent in (("p10", 10), ("p50", 50), ("p90", 90), ("p99", 99)):
+        exact = sizes[-(-len(sizes) * percent // 100) - 1]
+        expect(f"{name}: {size[name]} for {exact}", exact <= size[name] <= exact * 1.032, True)
+    expect("mean", abs(size["mean"] - sum(sizes) / len(sizes)) < 1e-6 * size["mean"], True)
+    expect("ends", (size["least"], size["most"]), (sizes[0], sizes[-1]))
+
+
+def known_diff(folder):
+    before = write(folder, "before.csv", ["1,,alloc,0,1,0x1000,100,f (x.py:10),,", "2,,alloc,0,1,0x2000,50,old,,",
+                                          "3,,alloc,0,2,0x3000,10,same,,", "4,,free,0,1,0x1000,,,,"])
+    after = write(folder, "after.csv", ["1,,alloc,0,1,0x1000,300,f (x.py:12),,", "2,,alloc,0,2,0x3000,10,same,,",
+                                        "3,,alloc,0,2,0x4000,20,young,,", "4,,free,0,1,0x1000,,,,"])
+    growth = answer(1, "diff", before, after)
+    expect("names", [(row["name"], row["status"], row["growth_at_peak"], row["growth_at_end"])
+                     for row in growth["rows"]],
+           [("f (x.py:12)", "new", 300, 0), ("young", "new", 20, 20), ("same", "both", 0, 0),
+            ("old", "gone", -50, -50), ("f (x.py:10)", "gone", -100, 0)])
+    expect("counts", [growth[key] for key in ("grew", "shrank", "same", "new", "gone", "growth_at_peak",
+                                              "growth_at_end")], [2, 2, 1, 2, 2, 170, -30])
+    lines = answer(1, "diff", "--ignore-lines", before, after)
+    expect("without lines", [(row["name"], row["growth_at_peak"]) for row in lines["rows"]][:2],
+           [("f (x.py)", 200), ("young", 20)])
+    streams = answer(1, "diff", "--by", "stream", before, after, "--limit", "1")
+    expect("streams", [(row["stream"], row["growth_at_peak"]) for row in streams["rows"]], [("0x1", 150)])
+    status, out, err = soma("diff", before, after, "--limit", "2")
+    expect("text", (status, "and 3 more" in out, "2 of them new, 2 gone" in out), (1, True, True))
+    gone = answer(1, "diff", after, write(folder, "none.csv", []))
+    expect("all gone", (gone["gone"], gone["new"]), (3, 0))
+
+
+def other_formats(folder):
+    """A trace and what soma convert makes of it hold the same."""
+    example = os.path.join(SOURCE, "examples", "tiny-full.csv")
+    log = os.path.join(folder, "tiny.rmm.csv")
+    expect("convert", soma("convert", "-q", example, log)[0], 0)
+    growth = answer(1, "diff", example, log)  # an RMM log has no names
+    expect("growth in all", (growth["growth_at_peak"], growth["growth_at_end"]), (0, 0))
+    expect("streams", answer(0, "diff", "--by=stream", example, log)["identical"], True)
+
+
+# ---- check ------------------------------------------------------------------------------
+
+def junit(folder):
+    name = "<&\"'>\x01\u2603 ]]>"
+    path = write(folder, "a&<b>.csv", [f'1,,alloc,0,1,0x1000,1000,"{name.replace(chr(34), chr(34) * 2)}",,'])
+    report = os.path.join(folder, "report.xml")
+    status, out, err = soma("check", path, "--max-peak", "10", "--max-leak", "1G", "--junit", report)
+    suite = xml.parse(report).getroot().find("testsuite")
+    expect("suite", (status, suite.get("tests"), suite.get("failures"), suite.get("name").endswith("a&<b>.csv")),
+           (1, "2", "1", True))
+    cases = {case.get("name"): case.find("failure") for case in suite.findall("testcase")}
+    expect("cases", sorted(cases), ["max-leak", "max-peak"])
+    expect("the holder", "<&\"'>?\u2603 ]]>" in cases["max-peak"].text, True)
+    expect("event 0", "at event 0" in cases["max-peak"].get("message"), True)
+    expect("what is kept", cases["max-leak"], None)
+    for wrong, status in ((write(folder, "wrong.csv", ["1,,frobnicate,0,1,1,1,,,"]), 3),
+                          (os.path.join(folder, "not there"), 3)):
+        expect("status", soma("check", wrong, "--max-peak", "1", "--junit", report)[0], status)
+        suite = xml.parse(report).getroot().find("testsuite")
+        expect("an error is in the file", (suite.get("errors"), suite.get("failures")), ("1", "0"))
+    expect("a file that cannot be written", soma("check", path, "--max-peak", "1G", "-J", folder)[0], 3)
+    expect("the trace itself", soma("check", path, "--max-peak", "1G", "-J", path)[0], 2)
+    limits = answer(1, "check", path, "--max-peak", "999", "--capacity", "512")["limits"]
+    expect("out of memory", [(limit["name"], limit["violated"]) for limit in limits],
+           [("max-peak", False), ("capacity", True)])
+
+
+def usage():
+    example = os.path.join(SOURCE, "examples", "tiny-full.csv")
+    for arguments in (["check", example], ["check", "--max-peak", "1G"], ["check", example, "--max-frag", "1.5"],
+                      ["check", example, "--max-frag", "x"], ["check", example, "--max-frag", "nan"],
+                      ["check", example, "--max-peak", "-1"], ["stats"], ["stats", example, example],
+                      ["stats", "--device", "7", example], ["diff", example], ["diff", "-", "-"],
+                      ["diff", example, example, example], ["diff", "--by", "moon", example, example],
+                      ["diff", "--device", "7", example, example], ["race"], ["race", "--limit", "-1", example]):
+        status, out, err = soma(*arguments)
+        expect(f"soma {' '.join(arguments)}", (status, out), (2, ""))
+    for name in ("stats", "check", "diff", "race"):
+        expect(f"{name} --help", soma(name, "--help")[0], 0)
+
+
+# ---- what is broken, and what is hostile ---------------------------------------------------
+
+QUESTIONS = (["stats"], ["check", "--max-peak", "1G"], ["race"], ["replay"])
+
+
+def ask_all(path, statuses):
+    for question in QUESTIONS:
+        status = soma(*question, path)[0]
+        expect(f"soma {question[0]} {path}", status in statuses, True)
+        if status in (0, 1):
+            json.loads(soma(*question, path, "--json")[1])
+    expect(f"soma diff {path}", soma("diff", path, path)[0] in statuses, True)
+
+
+def truncated(folder):
+    for source in samples()[:6]:
+        with open(source, "rb") as file:
+            data = file.read()
+        for size in (0, 1, 37, len(data) // 3, len(data) - 1):
+            path = os.path.join(folder, "cut")
+            with open(path, "wb") as file:
+                file.write(data[:size])
+            ask_all(path, (0, 1, 3))
+    with open(os.path.join(SOURCE, "examples", "tiny-full.csv"), "rb") as file:
+        cut = file.read()[:2000]
+    path = os.path.join(folder, "cut.csv")
+    with open(path, "wb") as file:
+        file.write(cut)
+    for question in (["stats"], ["check", "--max-peak", "1T"], ["race"]):
+        expect(f"{question[0]}, truncated", soma(*question, path)[0], 1)
+        expect(f"{question[0]}, taken as it is", soma(*question, path, "--partial")[0], 0)
+    expect("diff, truncated", (soma("diff", path, path)[0], soma("diff", "-P", path, path)[0]), (1, 0))
+
+
+def hostile(folder):
+    random = Random(9)
+    values = [0, 1, 2, 4096, 2**31 - 1, 2**47, 2**48, 2**63 - 1, 2**63, HUGE - 1, HUGE]
+    ops = ["alloc", "free", "free_completed", "use", "record", "wait", "sync", "stream_create", "stream_destroy",
+           "alloc_failed", "oom", "trim", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "mark"]
+    details = ["", "deferred", "read", "write", "device", "blocking", "non_blocking", "events lost here: 3"]
+    for number in range(12):
+        lines = []
+        for _ in range(300):
+            op = random.choice(ops[:2] if random.below(2) else ops)
+            lines.append(f"{random.choice(values)},{random.below(3)},{op},{random.below(2)},{random.choice(values)},"
+                         f"{random.choice(values)},{random.choice(values)},{random.choice(['', 'a', 'b'])},,"
+                         f"{random.choice(details)}")
+        ask_all(write(folder, f"hostile{number}.csv", lines), (0, 1, 3))
+    wraps = write(folder, "wraps.csv", [f"1,,alloc,0,0,{HUGE - 4096},{HUGE},,,", f"2,,alloc,0,0,{HUGE - 1},{HUGE},,,",
+                                        f"3,,alloc,0,0,4096,{HUGE},,,", "4,,free,0,0,4096,,,,"])
+    ask_all(wraps, (0, 1, 3))
+    many = write(folder, "streams.csv", [f"{i},,use,0,{i},4096,,,,read" for i in range(5000)])
+    status, out, err = soma("race", many)
+    expect("more streams than can be judged", (status, "at most 4095 streams" in err), (3, True))
+    ended = write(folder, "ended.csv", [line for i in range(1, 5000) for line in (
+        f"{i},,stream_create,0,{i},,,,,", f"{i},,sync,0,{i},,,,,", f"{i},,stream_destroy,0,{i},,,,,")])
+    expect("streams that end", soma("race", ended)[0], 0)
+
+
+def every_sample():
+    for path in samples():
+        same_as_replay(path)
+        races = answer(0, "race", path)
+        expect(f"{path}: races", (races["judged"], races["total"], races["races"]), (False, 0, []))
+        expect(f"{path}: race says so", "Nothing to judge" in soma("race", path)[1], True)
+        for question in (["stats"], ["check", "--max-peak", "1P"]):
+            expect(f"soma {question[0]} {path}", soma(*question, path)[0], 0)
+
+
+def main():
+    os.environ.setdefault("ASAN_OPTIONS", "allocator_may_return_null=1")
+    with tempfile.TemporaryDirectory() as folder:
+        known_stats(folder)
+        percentiles(folder)
+        known_diff(folder)
+        other_formats(folder)
+        junit(folder)
+        usage()
+        every_sample()
+        truncated(folder)
+        hostile(folder)
+        check_races(folder, write, answer, soma, expect)
+    check_capacity()
+    print(f"{failures()} failures")
+    return 1 if failures() else 0
+
+
+sys.exit(main())
