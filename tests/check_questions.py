@@ -109,6 +109,19 @@ def known_stats(folder):
     expect("nothing", (none["allocs"], none["size"], none["rates"]), (0, None, None))
 
 
+def known_latencies():
+    """What the recordings' free_requested and free_completed say, in microseconds."""
+    path = os.path.join(os.environ.get("SOMA_TEST_TRACES", ""), "finetune-full.pickle")
+    if not os.path.exists(path):
+        return
+    stats = answer(0, "stats", path)
+    delays = stats["free_delay_ns"]
+    expect("completed frees", (delays["count"], stats["free_delay_events"]["most"]), (7549, 0))
+    expect("latencies", [delays[key] for key in ("least", "p50", "p99", "most")], [0, 0, 2000, 247000])
+    expect("of the stream", (stats["streams"][0]["completed_frees"], stats["streams"][0]["free_delay_ns_most"]),
+           (7549, 247000))
+
+
 def percentiles(folder):
     """At most 3.2 % above the exact ones, never below."""
     random = Random(5)
@@ -271,6 +284,7 @@ def main():
     os.environ.setdefault("ASAN_OPTIONS", "allocator_may_return_null=1")
     with tempfile.TemporaryDirectory() as folder:
         known_stats(folder)
+        known_latencies()
         percentiles(folder)
         known_diff(folder)
         other_formats(folder)

@@ -22,7 +22,7 @@ def soma(*arguments):
     """(status, standard output, standard error); no signal ends it, in no case."""
     done = subprocess.run([SOMA, *arguments], capture_output=True, timeout=600)
     status = done.returncode
-    if status not in (0, 1, 2, 3):
+    if status not in (0, 1, 2, 3) or b"runtime error" in done.stderr:
         expect(f"soma {' '.join(arguments)}: status", status, "0 to 3")
         sys.stdout.write(done.stderr.decode(errors="replace"))
     return status, done.stdout.decode(), done.stderr.decode(errors="replace")

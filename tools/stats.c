@@ -30,11 +30,10 @@ const char *const stats_paragraphs[] = {
 	"the "
 	"most and the mean are exact.",
 	"A lifetime is from the allocation to its free, in events of the device and, where the trace has "
-	"times, in time. Where the trace tells of frees that complete later, as PyTorch snapshots and soma's "
-	"own "
-	"traces do, the time from the free to its completion is counted apart. What was live before the "
-	"trace "
-	"begins, which a snapshot tells, is live here, too, and has no lifetime.",
+	"times, in time. Where the trace tells when frees have completed, as PyTorch snapshots and soma's own "
+	"traces do, the time from each such free to its completion is counted apart; one that completes at once "
+	"is 0 events. What was live before the trace begins, which a snapshot tells, is live here, too, and has "
+	"no lifetime.",
 	NULL,
 };
 

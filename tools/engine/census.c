@@ -170,6 +170,19 @@ on_alloc(struct counting *counting, const struct trace_event *event)
 }
 
 static void
+add_delay(struct counting *counting, const struct census_block *block, uint64_t events, uint64_t from,
+	  uint64_t to)
+{
+	struct census *census = &counting->census;
+
+	spread_add(&census->delay_events, events);
+	if (to < from)
+		return;
+	spread_add(&census->delay_ns, to - from);
+	accounts_delay(&census->streams, block->stream, to - from);
+}
+
+static void
 on_free(struct counting *counting, const struct trace_event *event)
 {
 	struct census_block *block = table_find(&counting->blocks, event->ptr);
@@ -185,6 +198,8 @@ on_free(struct counting *counting, const struct trace_event *event)
 	end_life(counting, block, event);
 	census->stray_frees += event->stream != census->streams.at[block->stream].key;
 	if (!event->deferred) {
+		if (event->completed)
+			add_delay(counting, block, 0, event->time_ns, event->completed_ns);
 		table_remove(&counting->blocks, block);
 		return;
 	}
@@ -203,13 +218,8 @@ on_completed(struct counting *counting, const struct trace_event *event)
 	if (block == NULL || !block->pending)
 		return;
 	census->pending--;
-	if (block->event != CENSUS_AT_START) {
-		spread_add(&census->delay_events, census->events - block->event);
-		if (event->time_ns >= block->time_ns) {
-			spread_add(&census->delay_ns, event->time_ns - block->time_ns);
-			accounts_delay(&census->streams, block->stream, event->time_ns - block->time_ns);
-		}
-	}
+	if (block->event != CENSUS_AT_START)
+		add_delay(counting, block, census->events - block->event, block->time_ns, event->time_ns);
 	table_remove(&counting->blocks, block);
 }
 

@@ -108,6 +108,8 @@ queue_event(struct snapshot_reader *sr, const struct trace_event *event)
 {
 	if (sr->holding && event->op == TRACE_FREE_COMPLETED && event->ptr == sr->held.ptr &&
 	    event->device == sr->held.device) {
+		sr->held.completed = true;
+		sr->held.completed_ns = event->time_ns;
 		queue_held(sr, false);
 		return;
 	}

@@ -63,6 +63,8 @@ struct trace_event {
 	trace_name detail;
 	bool has_pool;    /* the format says whose memory it is: */
 	uint64_t pool[2]; /* a private pool, or {0, 0}, the default one */
+	bool completed;   /* FREE, not deferred: the format says that it completed, and when: */
+	uint64_t completed_ns;
 };
 
 /* What a snapshot says of the end of the trace (PyTorch); empty elsewhere. */
