@@ -137,6 +137,27 @@ def percentiles(folder):
     expect("ends", (size["least"], size["most"]), (sizes[0], sizes[-1]))
 
 
+KEYS = {
+    "stats": "allocated_bytes allocs counts device format free_delay_events free_delay_ns freed_bytes frees holders "
+             "lifetime_events lifetime_ns live_blocks_at_end live_bytes_at_end most_live_blocks "
+             "most_live_blocks_event peak_event peak_live_requested rates size sizes streams trace",
+    "check": "device limits policy trace truncated violated",
+    "diff": "after before by gone grew growth_at_end growth_at_peak identical new rows same shrank",
+    "race": "counts format judged kinds races total trace",
+}
+
+
+def keys(folder):
+    """Every key is always there."""
+    example = os.path.join(SOURCE, "examples", "tiny-full.csv")
+    none = write(folder, "none.csv", [])
+    for path in (example, none):
+        for name, more in (("stats", []), ("check", ["--max-peak", "1T"]), ("diff", [path]), ("race", [])):
+            expect(f"{name}: keys", sorted(answer(0, name, path, *more)), KEYS[name].split())
+    limit = answer(0, "check", none, "--max-leak", "0")["limits"][0]
+    expect("a limit's keys", sorted(limit), ["event", "holder", "limit", "measured", "name", "violated", "where"])
+
+
 def known_diff(folder):
     before = write(folder, "before.csv", ["1,,alloc,0,1,0x1000,100,f (x.py:10),,", "2,,alloc,0,1,0x2000,50,old,,",
                                           "3,,alloc,0,2,0x3000,10,same,,", "4,,free,0,1,0x1000,,,,"])
@@ -285,6 +306,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         known_stats(folder)
         known_latencies()
+        keys(folder)
         percentiles(folder)
         known_diff(folder)
         other_formats(folder)
