@@ -49,8 +49,9 @@ def write(folder, name, lines):
 def samples():
     folder = os.environ.get("SOMA_TEST_TRACES", "")
     found = glob.glob(os.path.join(SOURCE, "examples", "*.csv*"))
-    found += [path for path in glob.glob(os.path.join(folder, "*")) + glob.glob(os.path.join(folder, "dsa", "*"))
-              if os.path.isfile(path) and not path.endswith(".md")]
+    if folder:
+        found += [path for path in glob.glob(os.path.join(folder, "*")) + glob.glob(os.path.join(folder, "dsa", "*"))
+                  if os.path.isfile(path) and not path.endswith(".md")]
     return sorted(found)
 
 
