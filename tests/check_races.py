@@ -20,7 +20,7 @@ def line(text):
     return f"1,,{op},{device},{stream},{ptr},{size},,,{detail}"
 
 
-# Name, the trace (";" between lines), and what is found: kind, the two events.
+# Name, the trace ("; " between lines), and what is found: kind, the two events.
 CASES = [
     ("use without a wait", "alloc 7 0x1000; use 9 0x1000 read", [("use-before-ready", 0, 1)]),
     ("use with a wait", "alloc 7 0x1000; record 7 1; wait 9 1; use 9 0x1000 read", []),
@@ -37,6 +37,11 @@ CASES = [
      [("use-before-ready", 0, 2)]),
     ("the host waited", "alloc 7 0x1000; sync 7; use 9 0x1000", []),
     ("the host waited for another", "alloc 7 0x1000; sync 9; use 9 0x1000 read", [("use-before-ready", 0, 2)]),
+    ("the host saw an event", "alloc 7 0x1000; record 7 1; sync 7 1 event; use 9 0x1000", []),
+    ("the host saw an earlier event", "record 7 1; alloc 7 0x1000; sync 7 1 event; use 9 0x1000 read",
+     [("use-before-ready", 1, 3)]),
+    ("the host saw an event that was never recorded", "alloc 7 0x1000; sync 7 1 event; use 9 0x1000 read",
+     [("use-before-ready", 0, 2)]),
     ("the host waited for all", "alloc 7 0x1000; sync 3 - device; use 9 0x1000", []),
     ("a device's streams alone", "alloc 7 0x1000; @1 sync 0 - device; use 9 0x1000 read",
      [("use-before-ready", 0, 2)]),
@@ -80,6 +85,11 @@ CASES = [
     ("a deferred free that has not completed", "alloc 7 0x1000; record 7 1; wait 9 1; use 9 0x1000; "
      "free 7 0x1000 deferred; alloc 7 0x1000", [("unordered-reuse", 3, 5)]),
     ("reuse", "sync 7; alloc 7 0x1000; free 7 0x1000; alloc 9 0x1000", [("unordered-reuse", 2, 3)]),
+    ("reuse that the recorder orders", "sync 7; alloc 7 0x1000; free 7 0x1000 ordered; alloc 9 0x1000", []),
+    ("deferred reuse that the recorder orders", "sync 7; alloc 7 0x1000; free 7 0x1000 deferred;ordered; alloc 9 0x1000",
+     []),
+    ("its block is used too early all the same", "alloc 7 0x1000; use 9 0x1000 read; free 7 0x1000 deferred;ordered",
+     [("use-before-ready", 0, 1)]),
     ("reuse with a wait", "alloc 7 0x1000; free 7 0x1000; record 7 1; wait 9 1; alloc 9 0x1000", []),
     ("reuse with a wait for before the free", "alloc 7 0x1000; record 7 1; free 7 0x1000; wait 9 1; alloc 9 0x1000",
      [("unordered-reuse", 2, 4)]),
@@ -100,7 +110,7 @@ CASES = [
 
 def check_cases(folder, write, answer, expect):
     for name, text, wanted in CASES:
-        path = write(folder, "races.csv", [line(part.strip()) for part in text.split(";")])
+        path = write(folder, "races.csv", [line(part.strip()) for part in text.split("; ")])
         found = answer(1 if wanted else 0, "race", path, "--limit", "0")
         expect(name, found["judged"], True)
         expect(name, [(race["kind"], race["first"]["event"], race["second"]["event"]) for race in found["races"]],
@@ -110,7 +120,7 @@ def check_cases(folder, write, answer, expect):
 
 def check_words(folder, write, answer, soma, expect):
     def missing(text):
-        path = write(folder, "races.csv", [line(part.strip()) for part in text.split(";")])
+        path = write(folder, "races.csv", [line(part.strip()) for part in text.split("; ")])
         return answer(1, "race", path)["races"][0]["missing"]
 
     expect("the edge", missing("alloc 7 0x1000; use 9 0x1000"),

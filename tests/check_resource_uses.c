@@ -376,8 +376,8 @@ START_TEST(an_earlier_event_does_not_replace_a_later_one)
 	earlier = soma__stream_mark(&terminal->streams, stream);
 	fake_work(handle, 1);
 	later = soma__stream_mark(&terminal->streams, stream);
-	ck_assert_int_eq(soma__uses_finish(terminal, &second, &later, false), SOMA_STATUS_OK);
-	ck_assert_int_eq(soma__uses_finish(terminal, &first, &earlier, false), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma__uses_finish(s.resource, &second, &later, false), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma__uses_finish(s.resource, &first, &earlier, false), SOMA_STATUS_OK);
 	soma__event_drop(&terminal->events, earlier.event);
 	soma__event_drop(&terminal->events, later.event);
 	uint64_t position = handle->queued;

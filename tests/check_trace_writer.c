@@ -122,16 +122,20 @@ START_TEST(a_trace_says_what_happened)
 	ck_assert_int_eq(soma_resource_allocate(s.trace, 77, stream, &none), SOMA_STATUS_DRIVER);
 	s.fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_OK;
 	ck_assert_int_eq(soma_trace_flush(s.trace), SOMA_STATUS_OK);
-	ck_assert_uint_eq(stats_of(&s).events, 6);
+	ck_assert_uint_eq(stats_of(&s).events, 10);
 	ck_assert_uint_eq(stats_of(&s).peak_bytes, 1000);
 	ck_assert_uint_eq(stats_of(&s).live_bytes, 0);
 
-	static const enum trace_op ops[] = { TRACE_ALLOC,          TRACE_USE,         TRACE_FREE, TRACE_SYNC,
+	/* With what the stack itself queued: for the use on stream 0, and for the free behind it. */
+	static const enum trace_op ops[] = { TRACE_ALLOC,          TRACE_RECORD, TRACE_WAIT, TRACE_USE,
+					     TRACE_RECORD,         TRACE_WAIT,   TRACE_FREE, TRACE_SYNC,
 					     TRACE_FREE_COMPLETED, TRACE_ALLOC_FAILED };
+	const uint64_t streams[] = { stream, stream, 0, 0, 0, stream, stream, stream, stream, stream };
 	read_file(s.path);
 	ck_assert_int_eq(history.result, TRACE_END);
-	ck_assert_uint_eq(history.count, 6);
-	for (int i = 0; i < 6; i++) {
+	ck_assert_uint_eq(history.count, 10);
+	for (int i = 0; i < 10; i++) {
+		ck_assert_uint_eq(history.events[i].stream, streams[i]);
 		ck_assert_int_eq(history.events[i].op, ops[i]);
 		ck_assert_uint_eq(history.events[i].thread, (uint32_t)gettid());
 		if (i > 0)
@@ -139,13 +143,15 @@ START_TEST(a_trace_says_what_happened)
 	}
 	ck_assert_uint_eq(history.events[0].ptr, block.ptr);
 	ck_assert_uint_eq(history.events[0].size, 1000);
-	ck_assert_uint_eq(history.events[0].stream, stream);
 	ck_assert_uint_eq(history.events[0].generation, block.id.generation);
 	ck_assert_str_eq(history.holders[0], "a \"quoted\", one");
-	ck_assert_str_eq(history.details[1], "write");
-	ck_assert(history.events[2].deferred);
-	ck_assert_uint_eq(history.events[4].ptr, block.ptr);
-	ck_assert_uint_eq(history.events[5].size, 77);
+	ck_assert_uint_eq(history.events[2].ptr, history.events[1].ptr);
+	ck_assert_str_eq(history.details[3], "write");
+	ck_assert_uint_eq(history.events[5].ptr, history.events[4].ptr);
+	ck_assert(history.events[6].deferred);
+	ck_assert_str_eq(history.details[6], "ordered");
+	ck_assert_uint_eq(history.events[8].ptr, block.ptr);
+	ck_assert_uint_eq(history.events[9].size, 77);
 	end(&s);
 }
 END_TEST

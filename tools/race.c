@@ -20,27 +20,24 @@ struct race_values {
 
 const char *const race_paragraphs[] = {
 	"Finds uses, frees and reuses of memory that nothing in the trace puts in order, and names for each "
-	"the "
-	"two operations, their streams and the edge that is missing. The exit status is 1 when there are "
-	"any.",
+	"the two operations, their streams and the edge that is missing. The exit status is 1 when there "
+	"are any.",
 	"Operations of one stream run in order. Between streams, a wait for an event orders what follows it "
-	"after "
-	"all that was before the record of that event; a synchronisation orders what is queued after it; and "
-	"streams that the trace creates as blocking take turns with stream 0 of their device. A stream that "
-	"it "
-	"does not create so is ordered by events alone.",
+	"after all that was before the record of that event; a synchronisation orders what is queued after "
+	"it; and streams that the trace creates as blocking take turns with stream 0 of their device. A "
+	"stream that it does not create so is ordered by events alone.",
 	"A use (one that does not say that it only reads may write) must be after the allocation, after the "
-	"last "
-	"write and, when it writes, after the reads since; a free must be after all of that; and an "
-	"allocation "
-	"must be after the free of what was at its addresses. For a deferred free the recorder answers: it "
-	"waits "
-	"for the uses, and once the free has completed anybody may have the memory.",
+	"last write and, when it writes, after the reads since; a free must be after all of that; and an "
+	"allocation must be after the free of what was at its addresses. For a deferred free the recorder "
+	"answers: it waits for the uses, and once the free has completed anybody may have the memory; and "
+	"so it does for the reuse of memory whose free is marked as ordered.",
+	"soma's own traces have the waits that the library queues for uses and frees, so that uses which "
+	"were prepared are in order; a use that was only recorded waits for nothing. What a program orders "
+	"with the driver's own events is in no trace.",
 	"A pair of operations is reported once. A trace with neither uses nor records, waits, "
-	"synchronisations "
-	"or created streams has nothing to judge: that is said, and the exit status is 0. A recorder that "
-	"notes "
-	"uses but not what it waits for makes races where there are none, so that is said, too.",
+	"synchronisations or created streams has nothing to judge: that is said, and the exit status is 0. "
+	"A recorder that notes uses but not what it waits for makes races where there are none, so that is "
+	"said, too.",
 	NULL,
 };
 
@@ -138,8 +135,7 @@ print_notes(const struct races *races)
 		printf("  Events are missing, says the recorder: what is found may be due to that\n");
 	if (races->total > 0 && races->records + races->waits == 0)
 		printf("  No event was recorded or waited for: either nothing is in order, or the recorder "
-		       "does "
-		       "not note it\n");
+		       "does not note it\n");
 }
 
 static void

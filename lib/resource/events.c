@@ -60,7 +60,7 @@ create_event(struct soma__events *events, struct soma__event **out)
 		soma__arena_free(events->arena, event, sizeof *event);
 		return status;
 	}
-	atomic_fetch_add_explicit(&events->created, 1, memory_order_relaxed);
+	event->number = atomic_fetch_add_explicit(&events->created, 1, memory_order_relaxed) + 1;
 	*out = event;
 	return SOMA_STATUS_OK;
 }

@@ -81,7 +81,13 @@ soma__order_native(struct soma_resource *resource, uint64_t id, uint64_t *native
 enum soma_status
 soma__order_mark(struct soma_resource *resource, uint64_t id, struct soma__event **event)
 {
-	return soma__stream_now(&resource->terminal->streams, id, event);
+	enum soma_status status = soma__stream_now(&resource->terminal->streams, id, event);
+
+	if (status == SOMA_STATUS_OK && *event != NULL)
+		soma__resource_tell_order(resource, SOMA__RECORDED, id, (*event)->number);
+	else if (status == SOMA_STATUS_OK)
+		soma__resource_tell_synchronized(resource, id);
+	return status;
 }
 
 enum soma_status
@@ -100,6 +106,8 @@ soma__order_wait(struct soma_resource *resource, uint64_t id, struct soma__event
 		return soma__stream_missing(id);
 	status = terminal->ops->event_wait(terminal->self, event->handle, stream->handle);
 	soma__stream_unpin(&terminal->streams, stream, id);
+	if (status == SOMA_STATUS_OK)
+		soma__resource_tell_order(resource, SOMA__WAITED, id, event->number);
 	return status;
 }
 

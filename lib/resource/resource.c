@@ -391,8 +391,7 @@ soma_resource_stream_synchronize(struct soma_resource *resource, uint64_t id)
 		status = terminal->ops->stream_synchronize(terminal->self, stream->handle);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	for (struct soma_resource *o = resource->observer; o != NULL; o = o->next->observer)
-		o->ops->synchronized(o, id);
+	soma__resource_tell_synchronized(resource, id);
 	(void)soma__terminal_reap(terminal);
 	return SOMA_STATUS_OK;
 }

@@ -51,6 +51,13 @@ struct soma__used {
 	enum soma_access access;
 };
 
+/* What the stack itself does with events; by their numbers. */
+enum soma__edge {
+	SOMA__RECORDED, /* on the stream */
+	SOMA__WAITED,   /* by the stream */
+	SOMA__SEEN,     /* by the host: it is done */
+};
+
 struct soma__resource_ops {
 	enum soma_status (*materialize)(struct soma_resource *resource, struct soma__call *call);
 	/* The last reference is gone; blocks that came in by it may be there yet. */
@@ -64,6 +71,7 @@ struct soma__resource_ops {
 	void (*failed)(struct soma_resource *resource, const struct soma__call *call);
 	void (*used)(struct soma_resource *resource, const struct soma__used *used);
 	void (*synchronized)(struct soma_resource *resource, uint64_t stream);
+	void (*ordered)(struct soma_resource *resource, enum soma__edge edge, uint64_t stream, uint64_t event);
 };
 
 struct soma_resource {
@@ -101,6 +109,21 @@ soma__resource_tell(struct soma_resource *via, enum soma__moment moment, const s
 {
 	for (struct soma_resource *o = via->observer; __builtin_expect(o != NULL, 0); o = o->next->observer)
 		o->ops->block(o, moment, record, deferred);
+}
+
+/* Told before anybody else can see a record's event, and after a wait is queued. */
+static inline void
+soma__resource_tell_order(struct soma_resource *resource, enum soma__edge edge, uint64_t stream, uint64_t event)
+{
+	for (struct soma_resource *o = resource->observer; __builtin_expect(o != NULL, 0); o = o->next->observer)
+		o->ops->ordered(o, edge, stream, event);
+}
+
+static inline void
+soma__resource_tell_synchronized(struct soma_resource *resource, uint64_t stream)
+{
+	for (struct soma_resource *o = resource->observer; __builtin_expect(o != NULL, 0); o = o->next->observer)
+		o->ops->synchronized(o, stream);
 }
 
 /* attempt(call) failed with `status`: if memory or a budget is short, does what can be done about it, and

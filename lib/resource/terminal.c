@@ -341,7 +341,7 @@ order_free(struct leaving *l)
 	else
 		status = wait_for_gone(l->terminal, l->record);
 	if (status == SOMA_STATUS_OK && __builtin_expect(l->record->uses != NULL, 0))
-		status = soma__uses_before_free(l->terminal, l->record, l->stream);
+		status = soma__uses_before_free(l->record, l->stream);
 	return status;
 }
 

@@ -70,7 +70,7 @@ trace_block(struct soma_resource *resource, enum soma__moment moment, const stru
 		enum soma__trace_op op;
 		enum soma__trace_detail detail;
 	} as[] = {
-		[SOMA__FREEING] = { SOMA__TRACE_FREE, SOMA__TRACE_PLAIN },
+		[SOMA__FREEING] = { SOMA__TRACE_FREE, SOMA__TRACE_ORDERED },
 		[SOMA__RESTORED] = { SOMA__TRACE_ALLOC, SOMA__TRACE_FREE_FAILED },
 		[SOMA__COMPLETED] = { SOMA__TRACE_FREE_COMPLETED, SOMA__TRACE_PLAIN },
 	};
@@ -142,6 +142,25 @@ trace_synchronized(struct soma_resource *resource, uint64_t stream)
 	(void)note(trace_of(resource), &event);
 }
 
+/* What the stack queues for uses and frees is not to be seen otherwise. */
+static void
+trace_ordered(struct soma_resource *resource, enum soma__edge edge, uint64_t stream, uint64_t event_number)
+{
+	static const enum soma__trace_op as[] = {
+		[SOMA__RECORDED] = SOMA__TRACE_RECORD,
+		[SOMA__WAITED] = SOMA__TRACE_WAIT,
+		[SOMA__SEEN] = SOMA__TRACE_SYNC,
+	};
+	struct soma__trace_event event = {
+		.stream = stream,
+		.ptr = event_number,
+		.op = (uint8_t)as[edge],
+		.detail = edge == SOMA__SEEN ? SOMA__TRACE_EVENT : SOMA__TRACE_PLAIN,
+	};
+
+	(void)note(trace_of(resource), &event);
+}
+
 /* ---- create, destroy ------------------------------------------------------------------- */
 
 static void
@@ -167,6 +186,7 @@ static const struct soma__resource_ops trace_ops = {
 	.failed = trace_failed,
 	.used = trace_used,
 	.synchronized = trace_synchronized,
+	.ordered = trace_ordered,
 };
 
 static enum soma_status

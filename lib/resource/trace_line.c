@@ -15,16 +15,20 @@ static const char *const ops[] = {
 	[SOMA__TRACE_ALLOC_FAILED] = "alloc_failed",
 	[SOMA__TRACE_USE] = "use",
 	[SOMA__TRACE_SYNC] = "sync",
+	[SOMA__TRACE_RECORD] = "record",
+	[SOMA__TRACE_WAIT] = "wait",
 	[SOMA__TRACE_MARK] = "mark",
 };
 
 static const char *const details[] = {
 	[SOMA__TRACE_PLAIN] = "",
-	[SOMA__TRACE_DEFERRED] = "deferred",
+	[SOMA__TRACE_ORDERED] = "ordered",
+	[SOMA__TRACE_DEFERRED] = "deferred;ordered",
 	[SOMA__TRACE_READ] = "read",
 	[SOMA__TRACE_WRITE] = "write",
 	[SOMA__TRACE_READ_WRITE] = "read_write",
 	[SOMA__TRACE_FREE_FAILED] = "the free failed",
+	[SOMA__TRACE_EVENT] = "event",
 };
 
 static char *

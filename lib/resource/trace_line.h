@@ -15,16 +15,20 @@ enum soma__trace_op {
 	SOMA__TRACE_ALLOC_FAILED,
 	SOMA__TRACE_USE,
 	SOMA__TRACE_SYNC,
+	SOMA__TRACE_RECORD,
+	SOMA__TRACE_WAIT,
 	SOMA__TRACE_MARK,
 };
 
 enum soma__trace_detail {
 	SOMA__TRACE_PLAIN,
-	SOMA__TRACE_DEFERRED,
+	SOMA__TRACE_ORDERED,  /* a free: its memory is given out again in order alone */
+	SOMA__TRACE_DEFERRED, /* the same, and the free completes later */
 	SOMA__TRACE_READ,
 	SOMA__TRACE_WRITE,
 	SOMA__TRACE_READ_WRITE,
 	SOMA__TRACE_FREE_FAILED, /* an alloc that undoes the free before it */
+	SOMA__TRACE_EVENT,       /* a sync with an event alone */
 };
 
 struct soma__trace_event {

@@ -49,7 +49,7 @@ soma_resource_prepare_use(struct soma_resource *resource, struct soma_block_id b
 		return soma__fail(INVALID_VALUE, "access %" PRIu64 ": expected SOMA_ACCESS_*", access);
 	status = soma__stream_open(&resource->terminal->streams, stream, &open);
 	if (status == SOMA_STATUS_OK)
-		status = soma__uses_prepare(resource->terminal, &made, open, &used);
+		status = soma__uses_prepare(resource, &made, open, &used);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	tell_used(resource, &used);
@@ -78,17 +78,21 @@ struct ending {
 	struct soma__stream *stream; /* NULL: gone, and all its work done */
 	struct soma__mark mark;
 	bool told; /* see uses.h */
+	const struct soma__used *used; /* not told of yet; NULL: it was, when it was prepared */
 };
 
 /* What cannot be recorded for want of memory is waited for instead. */
 static enum soma_status
-finish_one(struct soma__terminal *terminal, const struct soma_use *use, const struct ending *ending)
+finish_one(struct soma_resource *resource, const struct soma_use *use, const struct ending *ending)
 {
-	enum soma_status status = soma__uses_finish(terminal, use, &ending->mark, ending->told);
+	enum soma_status status = soma__uses_finish(resource, use, &ending->mark, ending->told);
 
 	if (status != SOMA_STATUS_OUT_OF_HOST_MEMORY)
 		return status;
-	return wait_for_stream(terminal, ending->stream, use->stream);
+	status = wait_for_stream(resource->terminal, ending->stream, use->stream);
+	if (status == SOMA_STATUS_OK)
+		soma__resource_tell_synchronized(resource, use->stream);
+	return status;
 }
 
 static enum soma_status
@@ -118,25 +122,30 @@ begin_ending(struct soma_resource *resource, const struct soma_use *uses, size_t
 	if (!soma__stream_was(streams, uses[0].stream))
 		return soma__stream_missing(uses[0].stream);
 	ending->stream = soma__stream_find(streams, uses[0].stream);
+	if (ending->used != NULL)
+		tell_used(resource, ending->used);
 	/* Without an event the uses stand for all work of the stream, see uses.h. */
 	ending->mark = (struct soma__mark){ .number = UINT64_MAX };
 	if (ending->stream != NULL)
 		ending->mark = soma__stream_mark(streams, ending->stream);
+	if (ending->mark.event != NULL)
+		soma__resource_tell_order(resource, SOMA__RECORDED, uses[0].stream, ending->mark.event->number);
 	return SOMA_STATUS_OK;
 }
 
 static enum soma_status
-finish_uses(struct soma_resource *resource, struct soma_use *uses, size_t count, bool told)
+finish_uses(struct soma_resource *resource, struct soma_use *uses, size_t count, bool told,
+	    const struct soma__used *used)
 {
 	struct soma__terminal *terminal = resource->terminal;
-	struct ending ending = { .told = told };
+	struct ending ending = { .told = told, .used = used };
 	enum soma_status status = SOMA_STATUS_OK, begun;
 
 	if (count == 0)
 		return check_tracking(resource);
 	begun = begin_ending(resource, uses, count, &ending);
 	for (size_t i = 0; i < count; i++) {
-		uses[i].status = begun == SOMA_STATUS_OK ? finish_one(terminal, &uses[i], &ending) : begun;
+		uses[i].status = begun == SOMA_STATUS_OK ? finish_one(resource, &uses[i], &ending) : begun;
 		if (status == SOMA_STATUS_OK)
 			status = uses[i].status;
 	}
@@ -147,7 +156,7 @@ finish_uses(struct soma_resource *resource, struct soma_use *uses, size_t count,
 enum soma_status
 soma_resource_finish_use(struct soma_resource *resource, struct soma_use *uses, size_t count)
 {
-	return finish_uses(resource, uses, count, false);
+	return finish_uses(resource, uses, count, false, NULL);
 }
 
 /* Nothing was waited for, so nothing is replaced: seen is 0.  When the backend objects, the work is
@@ -170,8 +179,6 @@ soma_resource_record_use(struct soma_resource *resource, struct soma_block_id bl
 	if (soma__terminal_can(terminal, SOMA_BACKEND_USES))
 		objection = terminal->ops->block_use(terminal->self, used.ptr, SOMA_BACKEND_ACCESS_READ_WRITE,
 						     open->handle);
-	status = finish_uses(resource, &use, 1, objection != SOMA_STATUS_OK);
-	if (status == SOMA_STATUS_OK)
-		tell_used(resource, &used);
+	status = finish_uses(resource, &use, 1, objection != SOMA_STATUS_OK, &used);
 	return status == SOMA_STATUS_OK ? objection : status;
 }

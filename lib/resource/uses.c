@@ -112,26 +112,40 @@ is_over(struct soma__terminal *terminal, const struct soma__access *access)
 	return access->event != NULL && soma__event_done(&terminal->events, access->event);
 }
 
+/* The host knows that it is over, and nobody will wait for it any more. */
+static void
+tell_over(struct soma_resource *by, const struct soma__access *access)
+{
+	if (access->number != 0 && access->event != NULL)
+		soma__resource_tell_order(by, SOMA__SEEN, access->stream, access->event->number);
+	else if (access->number != 0)
+		soma__resource_tell_synchronized(by, access->stream);
+}
+
 /* Before a long list grows: streams come and go, their accesses must not stay. */
 static void
-prune(struct soma__terminal *terminal, struct soma__uses *uses)
+prune(struct soma_resource *by, struct soma__uses *uses)
 {
+	struct soma__terminal *terminal = by->terminal;
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < uses->count; i++) {
-		if (is_over(terminal, &uses->list[i]))
+		if (is_over(terminal, &uses->list[i])) {
+			tell_over(by, &uses->list[i]);
 			end_access(terminal, &uses->list[i]);
-		else
+		} else {
 			uses->list[kept++] = uses->list[i];
+		}
 	}
 	uses->count = kept;
 }
 
 /* The place of the stream's read or write, made if need be: so that finish needs no memory. */
 static enum soma_status
-place_for(struct soma__terminal *terminal, struct soma__record *record, uint64_t stream, bool writes,
+place_for(struct soma_resource *by, struct soma__record *record, uint64_t stream, bool writes,
 	  struct soma__access **place)
 {
+	struct soma__terminal *terminal = by->terminal;
 	struct soma__uses *uses = record->uses;
 
 	if (uses == NULL && begin_uses(terminal, record) != SOMA_STATUS_OK)
@@ -143,7 +157,7 @@ place_for(struct soma__terminal *terminal, struct soma__record *record, uint64_t
 			return SOMA_STATUS_OK;
 	}
 	if (uses->count == uses->capacity)
-		prune(terminal, uses);
+		prune(by, uses);
 	if (uses->count == uses->capacity) {
 		uses = grow(terminal, uses);
 		if (uses == NULL)
@@ -196,30 +210,49 @@ collect(struct soma__terminal *terminal, const struct soma__uses *uses, uint64_t
 	return true;
 }
 
+/* An event for the access that has none.  The stream's work is over: there is none to wait for. */
+static enum soma_status
+find_event(struct soma_resource *by, struct soma__access *access)
+{
+	enum soma_status status = soma__stream_now(&by->terminal->streams, access->stream, &access->event);
+
+	if (status == SOMA_STATUS_OK && access->event != NULL)
+		soma__resource_tell_order(by, SOMA__RECORDED, access->stream, access->event->number);
+	else if (status == SOMA_STATUS_OK)
+		soma__resource_tell_synchronized(by, access->stream);
+	return status;
+}
+
 /* stream NULL: the host waits. */
 static enum soma_status
-wait_one(struct soma__terminal *terminal, struct soma__access *access, const struct soma__stream *stream)
+wait_one(struct soma_resource *by, struct soma__access *access, uint64_t id, const struct soma__stream *stream)
 {
-	enum soma_status status = SOMA_STATUS_OK;
+	struct soma__terminal *terminal = by->terminal;
+	enum soma_status status = access->event == NULL ? find_event(by, access) : SOMA_STATUS_OK;
 
-	if (access->event == NULL)
-		status = soma__stream_now(&terminal->streams, access->stream, &access->event);
 	if (status != SOMA_STATUS_OK || access->event == NULL)
 		return status;
 	if (stream == NULL)
-		return terminal->ops->event_synchronize(terminal->self, access->event->handle);
-	return terminal->ops->event_wait(terminal->self, access->event->handle, stream->handle);
+		status = terminal->ops->event_synchronize(terminal->self, access->event->handle);
+	else
+		status = terminal->ops->event_wait(terminal->self, access->event->handle, stream->handle);
+	if (status == SOMA_STATUS_OK && stream == NULL)
+		soma__resource_tell_order(by, SOMA__SEEN, access->stream, access->event->number);
+	else if (status == SOMA_STATUS_OK)
+		soma__resource_tell_order(by, SOMA__WAITED, id, access->event->number);
+	return status;
 }
 
 /* Queues the waits and gives the list back. */
 static enum soma_status
-wait_all(struct soma__terminal *terminal, struct waits *waits, const struct soma__stream *stream)
+wait_all(struct soma_resource *by, struct waits *waits, uint64_t id, const struct soma__stream *stream)
 {
+	struct soma__terminal *terminal = by->terminal;
 	enum soma_status status = SOMA_STATUS_OK;
 
 	for (uint32_t i = 0; i < waits->count; i++) {
 		if (status == SOMA_STATUS_OK)
-			status = wait_one(terminal, &waits->list[i], stream);
+			status = wait_one(by, &waits->list[i], id, stream);
 		soma__event_drop(&terminal->events, waits->list[i].event);
 	}
 	if (waits->list != waits->first)
@@ -257,9 +290,10 @@ soma__uses_look(struct soma__terminal *terminal, const struct soma_use *use, str
 }
 
 enum soma_status
-soma__uses_prepare(struct soma__terminal *terminal, struct soma_use *use, const struct soma__stream *stream,
+soma__uses_prepare(struct soma_resource *by, struct soma_use *use, const struct soma__stream *stream,
 		   struct soma__used *used)
 {
+	struct soma__terminal *terminal = by->terminal;
 	bool writes = (use->access & SOMA_ACCESS_WRITE) != 0;
 	struct soma__access *place;
 	struct soma__record *record;
@@ -271,7 +305,7 @@ soma__uses_prepare(struct soma__terminal *terminal, struct soma_use *use, const 
 	if (status != SOMA_STATUS_OK)
 		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
 					    use->stream);
-	status = place_for(terminal, record, use->stream, writes, &place);
+	status = place_for(by, record, use->stream, writes, &place);
 	if (status == SOMA_STATUS_OK) {
 		collected = collect(terminal, record->uses, use->stream, writes, &waits);
 		use->seen = record->uses->number;
@@ -280,7 +314,7 @@ soma__uses_prepare(struct soma__terminal *terminal, struct soma_use *use, const 
 	soma__record_set(record, SOMA__RECORD_LIVE);
 	if (!collected)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	status = wait_all(terminal, &waits, stream);
+	status = wait_all(by, &waits, use->stream, stream);
 	if (status == SOMA_STATUS_OK && soma__terminal_can(terminal, SOMA_BACKEND_USES))
 		status = terminal->ops->block_use(terminal->self, used->ptr,
 						  (enum soma_backend_access)use->access, stream->handle);
@@ -297,12 +331,13 @@ end_seen(struct soma__terminal *terminal, struct soma__uses *uses, uint64_t seen
 }
 
 static enum soma_status
-finish_claimed(struct soma__terminal *terminal, struct soma__record *record, const struct soma_use *use,
+finish_claimed(struct soma_resource *by, struct soma__record *record, const struct soma_use *use,
 	       const struct soma__mark *mark)
 {
+	struct soma__terminal *terminal = by->terminal;
 	bool writes = (use->access & SOMA_ACCESS_WRITE) != 0;
 	struct soma__access *place;
-	enum soma_status status = place_for(terminal, record, use->stream, writes, &place);
+	enum soma_status status = place_for(by, record, use->stream, writes, &place);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -318,9 +353,9 @@ finish_claimed(struct soma__terminal *terminal, struct soma__record *record, con
 }
 
 enum soma_status
-soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use, const struct soma__mark *mark,
-		  bool told)
+soma__uses_finish(struct soma_resource *by, const struct soma_use *use, const struct soma__mark *mark, bool told)
 {
+	struct soma__terminal *terminal = by->terminal;
 	struct soma__record *record;
 	enum soma_status status =
 		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
@@ -330,7 +365,7 @@ soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use, c
 	if (status != SOMA_STATUS_OK)
 		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
 					    use->stream);
-	status = finish_claimed(terminal, record, use, mark);
+	status = finish_claimed(by, record, use, mark);
 	soma__record_set(record, SOMA__RECORD_LIVE);
 	return status;
 }
@@ -339,18 +374,18 @@ soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use, c
 
 /* Where an order cannot be queued, the host waits; a free must not come early. */
 enum soma_status
-soma__uses_before_free(struct soma__terminal *terminal, struct soma__record *record,
-		       const struct soma__stream *stream)
+soma__uses_before_free(struct soma__record *record, const struct soma__stream *stream)
 {
+	struct soma_resource *via = atomic_load_explicit(&record->via, memory_order_relaxed);
 	struct soma__uses *uses = record->uses;
 
 	for (uint32_t i = 0; i < uses->count; i++) {
 		struct soma__access *access = &uses->list[i];
 		if (access->number == 0 || (stream != NULL && access->stream == record->stream))
 			continue;
-		enum soma_status status = wait_one(terminal, access, stream);
+		enum soma_status status = wait_one(via, access, record->stream, stream);
 		if (status != SOMA_STATUS_OK && stream != NULL && access->event != NULL)
-			status = wait_one(terminal, access, NULL);
+			status = wait_one(via, access, record->stream, NULL);
 		if (status != SOMA_STATUS_OK)
 			return status;
 	}

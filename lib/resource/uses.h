@@ -36,19 +36,19 @@ struct soma__uses {
 enum soma_status soma__uses_look(struct soma__terminal *terminal, const struct soma_use *use,
 				 struct soma__used *used);
 
-enum soma_status soma__uses_prepare(struct soma__terminal *terminal, struct soma_use *use,
+/* by: told of what is recorded and waited for, here and below. */
+enum soma_status soma__uses_prepare(struct soma_resource *by, struct soma_use *use,
 				    const struct soma__stream *stream, struct soma__used *used);
 /*
  * mark: of the use's stream, behind its work; the caller keeps its reference.  Of uses that end at once the one with
  * the earlier mark may come last: the place keeps the latest.  told: the backend has reported this use already, and
  * need not hear that the block is gone.
  */
-enum soma_status soma__uses_finish(struct soma__terminal *terminal, const struct soma_use *use,
+enum soma_status soma__uses_finish(struct soma_resource *by, const struct soma_use *use,
 				   const struct soma__mark *mark, bool told);
 
 /* For a CLOSING record: its stream (NULL: the host) waits for all others' accesses. */
-enum soma_status soma__uses_before_free(struct soma__terminal *terminal, struct soma__record *record,
-					const struct soma__stream *stream);
+enum soma_status soma__uses_before_free(struct soma__record *record, const struct soma__stream *stream);
 void soma__uses_clear(struct soma__terminal *terminal, struct soma__record *record);
 
 /* At the terminal's end: gives the events back. */

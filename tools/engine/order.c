@@ -310,6 +310,17 @@ order_sync(struct order *order, uint32_t lane)
 }
 
 void
+order_sync_event(struct order *order, uint64_t handle)
+{
+	const struct order_event *event = table_find(&order->events, handle);
+
+	if (event == NULL)
+		order->unknown_waits++;
+	else
+		join_lane(order, HOST, &event->clock);
+}
+
+void
 order_sync_device(struct order *order, int32_t device)
 {
 	for (uint32_t i = 1; i < order->count; i++)

@@ -84,6 +84,7 @@ void order_destroy(struct order *order, int32_t device, uint64_t stream);
 void order_record(struct order *order, uint32_t lane, uint64_t event);
 void order_wait(struct order *order, uint32_t lane, uint64_t event);
 void order_sync(struct order *order, uint32_t lane);
+void order_sync_event(struct order *order, uint64_t event);
 void order_sync_device(struct order *order, int32_t device);
 
 #endif

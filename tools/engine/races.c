@@ -299,6 +299,13 @@ forget_oldest(struct finding *finding)
 	regions_remove(&finding->regions, oldest);
 }
 
+static bool
+has_detail(const struct finding *finding, const struct trace_event *event, const char *text)
+{
+	return strcmp(trace_name_text(finding->reader, event->detail), text) == 0;
+}
+
+/* Who recorded it may promise to give the memory out again in order alone. */
 static void
 on_free(struct finding *finding, const struct trace_event *event)
 {
@@ -315,6 +322,7 @@ on_free(struct finding *finding, const struct trace_event *event)
 	judge_free(finding, region, &freed, event->deferred);
 	region->end_of_life = freed;
 	region->deferred = event->deferred;
+	region->reusable = has_detail(finding, event, "ordered");
 	regions_free(&finding->regions, region);
 	forget_oldest(finding);
 }
@@ -332,12 +340,6 @@ on_completed(struct finding *finding, const struct trace_event *event)
 }
 
 /* ---- the pass --------------------------------------------------------------------- */
-
-static bool
-has_detail(const struct finding *finding, const struct trace_event *event, const char *text)
-{
-	return strcmp(trace_name_text(finding->reader, event->detail), text) == 0;
-}
 
 static void
 on_order(struct finding *finding, const struct trace_event *event)
@@ -358,6 +360,8 @@ on_order(struct finding *finding, const struct trace_event *event)
 		races->syncs++;
 		if (has_detail(finding, event, "device"))
 			order_sync_device(order, event->device);
+		else if (has_detail(finding, event, "event"))
+			order_sync_event(order, event->ptr);
 		else
 			order_sync(order, order_lane(order, event->device, event->stream));
 		break;

@@ -162,7 +162,8 @@ on_sync(struct run *run, const struct trace_event *event)
 {
 	enum soma_status status;
 
-	if (run->plan->options->complete == REPLAY_COMPLETE_NEVER)
+	/* Of an event the model cannot tell the host. */
+	if (run->plan->options->complete == REPLAY_COMPLETE_NEVER || has_detail(run, event, "event"))
 		return SOMA_STATUS_OK;
 	status = run_end_executed(run);
 	if (status != SOMA_STATUS_OK)

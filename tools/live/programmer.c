@@ -269,6 +269,8 @@ on_sync(struct programmer *p, const struct trace_event *event)
 		add(p, event, STEP_SYNC_ALL);
 		return;
 	}
+	if (has_detail(p, event, "event")) /* what recorded it did that for itself, and so does a replay */
+		return;
 	uint32_t stream = stream_of(p, event);
 	add(p, event, STEP_SYNC)->stream = stream;
 }
