@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `soma oom` finds (oom.c), for its reports (oom_report.c).
+ */
+#ifndef SOMA_TOOLS_OOM_H
+#define SOMA_TOOLS_OOM_H
+
+#include <jansson.h>
+
+#include "tools/command.h"
+#include "tools/engine/autopsy.h"
+#include "tools/engine/engine.h"
+#include "tools/engine/fit.h"
+
+#define OOM_REMEDIES_MAX 32
+
+struct oom_values {
+	uint64_t capacity;
+	unsigned policy, complete;
+	int32_t device;
+	bool json;
+};
+
+/* What was tried, and passed. */
+struct oom_remedy {
+	char text[96];
+	uint64_t capacity, reserved;
+};
+
+struct oom {
+	const struct command *command;
+	const struct oom_values *values;
+	const char *path;
+	struct trace_reader *reader;
+	struct replay_session *session;
+	struct trace_error error;
+	const struct soma_policy *policy;
+	int32_t device;
+	uint64_t capacity; /* under which it fails, and remedies are tried */
+	struct autopsy autopsy;
+	const char *reason;
+	uint64_t short_by;
+	uint64_t outside; /* bytes of the device that others have */
+	bool reproduced;  /* the replay under `capacity` fails, too */
+	struct oom_remedy remedies[OOM_REMEDIES_MAX];
+	size_t remedy_count, tried;
+	uint64_t fits; /* the capacity at which it passes; 0: none was found */
+	enum fit_claim claim;
+};
+
+/* The report, also where nothing failed. */
+void oom_print(const struct oom *oom);
+json_t *oom_object(const struct oom *oom, bool truncated);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reports of `soma oom`: text and JSON.  Nothing is found out here but who held how much.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/answer.h"
+#include "tools/oom.h"
+#include "tools/report/report.h"
+#include "tools/units.h"
+#include "tools/xalloc.h"
+
+#define HOLDERS_SHOWN 8
+#define NAME_WIDTH 56
+
+/* ---- holders ---------------------------------------------------------------------- */
+
+struct share {
+	char *name;
+	uint64_t bytes, blocks;
+};
+
+struct shares {
+	struct share *at;
+	size_t count;
+};
+
+static int
+by_share_name(const void *left, const void *right)
+{
+	const struct share *a = left, *b = right;
+
+	return strcmp(a->name, b->name);
+}
+
+static int
+by_share(const void *left, const void *right)
+{
+	const struct share *a = left, *b = right;
+
+	if (a->bytes != b->bytes)
+		return a->bytes > b->bytes ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+/* By frame as the trace names them, or by tag: without the place. */
+static struct shares
+shares_of(const struct oom *oom, bool by_tag)
+{
+	const struct autopsy *autopsy = &oom->autopsy;
+	struct shares shares = { .at = xcalloc(autopsy->holder_count, sizeof(struct share)) };
+	size_t kept = 0;
+
+	for (size_t i = 0; i < autopsy->holder_count; i++) {
+		char *name = answer_holder(oom->reader, autopsy->holders[i].name);
+
+		if (by_tag)
+			answer_drop_place(name);
+		shares.at[shares.count++] =
+			(struct share){ name, autopsy->holders[i].bytes, autopsy->holders[i].blocks };
+	}
+	if (shares.count > 0)
+		qsort(shares.at, shares.count, sizeof *shares.at, by_share_name);
+	for (size_t i = 0; i < shares.count; i++) {
+		if (kept > 0 && strcmp(shares.at[kept - 1].name, shares.at[i].name) == 0) {
+			shares.at[kept - 1].bytes += shares.at[i].bytes;
+			shares.at[kept - 1].blocks += shares.at[i].blocks;
+			free(shares.at[i].name);
+		} else {
+			shares.at[kept++] = shares.at[i];
+		}
+	}
+	shares.count = kept;
+	if (kept > 0)
+		qsort(shares.at, kept, sizeof *shares.at, by_share);
+	return shares;
+}
+
+static void
+shares_fini(struct shares *shares)
+{
+	for (size_t i = 0; i < shares->count; i++)
+		free(shares->at[i].name);
+	free(shares->at);
+}
+
+/* ---- text -------------------------------------------------------------------------- */
+
+static void
+size_line(const char *label, uint64_t bytes)
+{
+	char size[UNITS_MAX];
+
+	printf("  %-28s %10s\n", label, units_bytes(size, bytes));
+}
+
+static void
+print_moment(const struct oom *oom)
+{
+	const struct autopsy *autopsy = &oom->autopsy;
+
+	size_line("Live, as requested", autopsy->moment.live_requested);
+	size_line("Lost by rounding", autopsy->moment.rounding_waste);
+	size_line("Free but held", autopsy->moment.free_but_held);
+	size_line("  largest free block", autopsy->moment.largest_free);
+	size_line("  stranded on other streams", autopsy->moment.stranded_by_stream);
+	size_line("  in wholly free segments", autopsy->idle);
+	size_line("Reserved", autopsy->moment.reserved);
+	if (autopsy->has_device_free)
+		size_line("Free on the device", autopsy->device_free);
+	if (oom->outside > 0)
+		size_line("Outside the library", oom->outside);
+}
+
+static void
+print_pins(const struct oom *oom)
+{
+	const struct autopsy *autopsy = &oom->autopsy;
+	char a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX], text[4 * NAME_WIDTH + 1];
+
+	if (autopsy->pin_count == 0)
+		return;
+	printf("\nSegments that live blocks keep, the most free first\n");
+	for (size_t i = 0; i < autopsy->pin_count; i++) {
+		const struct pin *pin = &autopsy->pins[i];
+
+		printf("  0x%-14" PRIx64 " %10s, %s free, %s\n", pin->address, units_bytes(a, pin->size),
+		       units_bytes(b, pin->free), units_plural(c, pin->live_blocks, "block"));
+		for (size_t j = 0; j < pin->block_count; j++) {
+			char *name = answer_holder(oom->reader, pin->blocks[j].holder);
+
+			printf("    0x%-14" PRIx64 " %8s  %s\n", pin->blocks[j].address,
+			       units_bytes(a, pin->blocks[j].size),
+			       report_shorten(text, sizeof text, name, NAME_WIDTH));
+			free(name);
+		}
+	}
+}
+
+static void
+print_holders(const struct oom *oom, bool by_tag)
+{
+	struct shares shares = shares_of(oom, by_tag);
+	char bytes[UNITS_MAX], share[UNITS_MAX], text[4 * NAME_WIDTH + 1];
+
+	printf("\nBiggest holders then, by %s\n", by_tag ? "tag" : "frame");
+	for (size_t i = 0; i < shares.count && i < HOLDERS_SHOWN; i++)
+		printf("  %9s  %7s  %s\n", units_bytes(bytes, shares.at[i].bytes),
+		       units_percent(share, shares.at[i].bytes, oom->autopsy.moment.live_requested),
+		       report_shorten(text, sizeof text, shares.at[i].name, NAME_WIDTH));
+	if (shares.count > HOLDERS_SHOWN)
+		printf("  and %zu more\n", shares.count - HOLDERS_SHOWN);
+	shares_fini(&shares);
+}
+
+static void
+print_remedies(const struct oom *oom)
+{
+	char size[UNITS_MAX], reserved[UNITS_MAX];
+
+	printf("\nWhat would have helped (each replayed, and it passed)\n");
+	if (oom->fits > 0)
+		printf("  a capacity of %s (%" PRIu64 ")%s\n", units_bytes(size, oom->fits), oom->fits,
+		       oom->claim == FIT_LEAST ? ": with one byte less it fails, and with anything less down "
+						 "to what there was"
+					       : ": with one byte less it fails");
+	for (size_t i = 0; i < oom->remedy_count; i++)
+		printf("  %s (it reserves %s)\n", oom->remedies[i].text,
+		       units_bytes(reserved, oom->remedies[i].reserved));
+	if (oom->capacity > 0 && !oom->reproduced)
+		printf("  The replay under %s passes: what the recorded allocator ran into, the model does "
+		       "not "
+		       "show.\n",
+		       units_bytes(size, oom->capacity));
+	else if (oom->remedy_count == 0 && oom->tried > 0)
+		printf("  none of %zu settings and policies that were tried\n", oom->tried);
+	if (oom->fits == 0 && oom->remedy_count == 0)
+		printf("  no capacity was found at which it passes\n");
+}
+
+static void
+print_text(const struct oom *oom)
+{
+	const struct autopsy *autopsy = &oom->autopsy;
+	char size[UNITS_MAX], missing[UNITS_MAX], capacity[UNITS_MAX], *shown = report_clean(oom->path);
+
+	printf("%s\n  %s, policy %s, %s\n", shown, trace_format(oom->reader), oom->policy->name,
+	       autopsy->recorded ? "a failure that the trace records" : "replayed under the capacity");
+	free(shown);
+	if (autopsy->event == REPLAY_AT_START)
+		printf("\nOut of memory before the first event: ");
+	else
+		printf("\nOut of memory at event %" PRIu64 ": ", autopsy->event);
+	printf("%s requested", units_bytes(size, autopsy->size));
+	if (oom->capacity > 0)
+		printf(", %s short of %s", units_bytes(missing, oom->short_by),
+		       units_bytes(capacity, oom->capacity));
+	printf("\nReason: %s\n\n", oom->reason);
+	print_moment(oom);
+	print_pins(oom);
+	print_holders(oom, false);
+	print_holders(oom, true);
+	print_remedies(oom);
+}
+
+static void
+print_none(const struct oom *oom)
+{
+	char size[UNITS_MAX];
+
+	if (oom->values->capacity > 0)
+		printf("Nothing fails under %s, and the trace records no failure.\n",
+		       units_bytes(size, oom->values->capacity));
+	else
+		printf("The trace records no failure; --capacity asks where it would fail.\n");
+}
+
+void
+oom_print(const struct oom *oom)
+{
+	if (oom->autopsy.taken)
+		print_text(oom);
+	else
+		print_none(oom);
+}
+
+/* ---- JSON --------------------------------------------------------------------------- */
+
+static json_t *
+pins_array(const struct oom *oom)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < oom->autopsy.pin_count; i++) {
+		const struct pin *pin = &oom->autopsy.pins[i];
+		json_t *object = json_object(), *blocks = json_array();
+
+		for (size_t j = 0; j < pin->block_count; j++) {
+			json_t *block = json_object();
+
+			answer_put(block, "ptr", answer_address(pin->blocks[j].address));
+			answer_put(block, "size", answer_number(pin->blocks[j].size));
+			answer_put(block, "holder", answer_name(oom->reader, pin->blocks[j].holder));
+			json_array_append_new(blocks, block);
+		}
+		answer_put(object, "segment", answer_address(pin->address));
+		answer_put(object, "size", answer_number(pin->size));
+		answer_put(object, "free", answer_number(pin->free));
+		answer_put(object, "live_blocks", answer_number(pin->live_blocks));
+		answer_put(object, "smallest_blocks", blocks);
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
+static json_t *
+shares_array(const struct oom *oom, bool by_tag)
+{
+	struct shares shares = shares_of(oom, by_tag);
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < shares.count; i++) {
+		json_t *object = json_object();
+
+		answer_put(object, "name", json_string(shares.at[i].name));
+		answer_put(object, "bytes", answer_number(shares.at[i].bytes));
+		answer_put(object, "blocks", answer_number(shares.at[i].blocks));
+		json_array_append_new(array, object);
+	}
+	shares_fini(&shares);
+	return array;
+}
+
+static json_t *
+remedies_array(const struct oom *oom)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < oom->remedy_count; i++) {
+		json_t *object = json_object();
+
+		answer_put(object, "change", json_string(oom->remedies[i].text));
+		answer_put(object, "capacity", answer_number(oom->remedies[i].capacity));
+		answer_put(object, "peak_reserved", answer_number(oom->remedies[i].reserved));
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
+static json_t *
+failure_object(const struct oom *oom)
+{
+	const struct autopsy *autopsy = &oom->autopsy;
+	json_t *object = json_object();
+
+	answer_put(object, "recorded", json_boolean(autopsy->recorded));
+	answer_put(object, "event", answer_event(autopsy->event));
+	answer_put(object, "requested", answer_number(autopsy->size));
+	answer_put(object, "capacity", oom->capacity > 0 ? answer_number(oom->capacity) : json_null());
+	answer_put(object, "short_by", oom->capacity > 0 ? answer_number(oom->short_by) : json_null());
+	answer_put(object, "reason", json_string(oom->reason));
+	answer_put(object, "live_requested", answer_number(autopsy->moment.live_requested));
+	answer_put(object, "rounding_waste", answer_number(autopsy->moment.rounding_waste));
+	answer_put(object, "free_but_held", answer_number(autopsy->moment.free_but_held));
+	answer_put(object, "largest_free", answer_number(autopsy->moment.largest_free));
+	answer_put(object, "stranded_by_stream", answer_number(autopsy->moment.stranded_by_stream));
+	answer_put(object, "idle", answer_number(autopsy->idle));
+	answer_put(object, "reserved", answer_number(autopsy->moment.reserved));
+	answer_put(object, "device_free",
+		   autopsy->has_device_free ? answer_number(autopsy->device_free) : json_null());
+	answer_put(object, "outside", answer_number(oom->outside));
+	answer_put(object, "reproduced", json_boolean(oom->reproduced));
+	answer_put(object, "segments", pins_array(oom));
+	answer_put(object, "holders_by_frame", shares_array(oom, false));
+	answer_put(object, "holders_by_tag", shares_array(oom, true));
+	answer_put(object, "passes_at", oom->fits > 0 ? answer_number(oom->fits) : json_null());
+	answer_put(object, "would_have_helped", remedies_array(oom));
+	return object;
+}
+
+json_t *
+oom_object(const struct oom *oom, bool truncated)
+{
+	json_t *object = json_object();
+
+	answer_put(object, "trace", answer_text(oom->path));
+	answer_put(object, "policy", json_string(oom->policy->name));
+	answer_put(object, "truncated", json_boolean(truncated));
+	answer_put(object, "oom", oom->autopsy.taken ? failure_object(oom) : json_null());
+	return object;
+}
