@@ -4,10 +4,14 @@
  */
 #include "tools/load.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tools/live/report.h"
+#include "tools/report/report.h"
 
 bool
 load_is_wanted(const struct load_values *values)
@@ -33,6 +37,16 @@ load_check(const struct command *command, const struct load_values *values)
 		return usage_error(command, "--budget needs a --backend to allocate from");
 	if (values->backend == NULL && values->backend_path != NULL)
 		return usage_error(command, "--backend-path says where a --backend is, and there is none");
+	if (!values->twin &&
+	    (values->twin_tolerance > 0 || values->twin_used_unit != 1 || values->twin_trace != NULL))
+		return usage_error(command, "--twin-tolerance, --twin-used-unit and --twin-trace go with --twin");
+	if (values->twin && values->backend == NULL)
+		return usage_error(command, "--twin needs a --backend with a pool of its own, such as async");
+	if (values->twin && (values->repeat != 1 || values->threads != 1))
+		return usage_error(command, "--twin goes with neither --repeat nor --threads");
+	if (values->twin_used_unit < 1)
+		return usage_error(command, "--twin-used-unit: expected a number from 1 to %" PRId32 ", got %" PRId32,
+				   INT32_MAX, values->twin_used_unit);
 	if (!load_is_wanted(values) && values->scale != 1)
 		return usage_error(command, "--scale goes with --backend, --repeat or --threads");
 	return -1;
@@ -67,6 +81,35 @@ verdict(const struct load_values *values, const struct live_report *report)
 	return live_is_bad(report->result) ? EXIT_BAD_NEWS : EXIT_FINE;
 }
 
+/* The one of USED before the one of RESERVED; an empty trace where there is none. */
+static bool
+write_twin_trace(const char *path, const struct live_twin *twin)
+{
+	const char *text = twin->used.what.happened ? twin->used.trace : twin->reserved.trace;
+	FILE *file = fopen(path, "w");
+
+	if (file == NULL)
+		return false;
+	bool written = fputs(text != NULL ? text : LIVE_TRACE_HEADER, file) != EOF;
+	return fclose(file) == 0 && written;
+}
+
+static int
+write_reports(const struct load_values *values, const struct live_report *report)
+{
+	if (values->twin_trace != NULL && !write_twin_trace(values->twin_trace, &report->result->twin)) {
+		char *shown = report_clean(values->twin_trace);
+		int end = input_error(shown, strerror(errno));
+		free(shown);
+		return end;
+	}
+	if (values->json && !live_report_json(stdout, report))
+		return input_error("", "the report could not be written");
+	if (!values->json && !values->quiet)
+		live_report_text(stdout, report);
+	return verdict(values, report);
+}
+
 static int
 run_program(const struct load_values *values, const char *path, const struct program *program)
 {
@@ -80,6 +123,9 @@ run_program(const struct load_values *values, const char *path, const struct pro
 		.complete = values->complete,
 		.policy = values->policy,
 		.release_threshold = values->release_threshold,
+		.twin = values->twin,
+		.twin_used_unit = (uint32_t)values->twin_used_unit,
+		.twin_tolerance = values->twin_tolerance,
 	};
 	struct live_result result;
 	struct trace_error error;
@@ -87,11 +133,9 @@ run_program(const struct load_values *values, const char *path, const struct pro
 
 	if (live_run(program, &options, &result, &error) != SOMA_STATUS_OK)
 		return input_error(path, error.text);
-	if (values->json && !live_report_json(stdout, &report))
-		return input_error("", "the report could not be written");
-	if (!values->json && !values->quiet)
-		live_report_text(stdout, &report);
-	return verdict(values, &report);
+	int end = write_reports(values, &report);
+	live_result_fini(&result);
+	return end;
 }
 
 int

@@ -16,6 +16,10 @@ struct load_values {
 	const char *backend_path;
 	uint64_t budget;
 	int32_t scale, repeat, threads;
+	bool twin;
+	uint64_t twin_tolerance;
+	int32_t twin_used_unit;
+	const char *twin_trace;
 	/* of the replay as a whole */
 	const struct soma_policy *policy;
 	uint64_t release_threshold;

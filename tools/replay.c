@@ -28,6 +28,10 @@ struct replay_values {
 	const char *backend, *backend_path;
 	uint64_t budget;
 	int32_t scale, repeat, threads;
+	bool twin;
+	uint64_t twin_tolerance;
+	int32_t twin_used_unit;
+	const char *twin_trace;
 };
 
 /* "auto" first; the presets as lib/model/policy.c has them (a test compares). */
@@ -115,6 +119,17 @@ const struct option_row replay_options[] = {
 	  "Replay the trace N times, one after the other. The default is 1." },
 	{ "threads", 't', OPTION_NUMBER, FIELD(threads), "N", NULL,
 	  "Replay it in N threads at once, each with streams of its own over one stack. The default is 1." },
+	{ "twin", 0, OPTION_FLAG, FIELD(twin), NULL, NULL,
+	  "With --backend: replay through a pool whose model is compared with the backend's own pool (async has one) "
+	  "after every synchronisation: the bytes in use and reserved, now and at the highest. A free "
+	  "that the trace completes is followed by a synchronisation (--complete=free). Nothing is written into blocks." },
+	{ "twin-tolerance", 0, OPTION_SIZE, FIELD(twin_tolerance), "SIZE", NULL,
+	  "By so much the reserved bytes may differ, such as 32M: where a driver places blocks is its own. "
+	  "The default is 0; what was the largest difference is always said." },
+	{ "twin-used-unit", 0, OPTION_NUMBER, FIELD(twin_used_unit), "N", NULL,
+	  "The driver counts bytes in use rounded up to a multiple of N for each block. The default is 1." },
+	{ "twin-trace", 0, OPTION_TEXT, FIELD(twin_trace), "FILE", NULL,
+	  "Write the operations that led to the first divergence to this file, as a trace." },
 	{ .name = NULL },
 };
 
@@ -273,6 +288,10 @@ load_of(const struct replay_values *values)
 		.scale = values->scale,
 		.repeat = values->repeat,
 		.threads = values->threads,
+		.twin = values->twin,
+		.twin_tolerance = values->twin_tolerance,
+		.twin_used_unit = values->twin_used_unit,
+		.twin_trace = values->twin_trace,
 		.policy = values->policy > 0 ? soma_policy_preset(replay_policy_names[values->policy]) : NULL,
 		.release_threshold = values->release_threshold,
 		.complete = (enum replay_complete)values->complete,
@@ -315,7 +334,8 @@ command_replay(const struct command *command, int argc, char **argv)
 					.device = REPLAY_DEVICE_ANY,
 					.scale = 1,
 					.repeat = 1,
-					.threads = 1 };
+					.threads = 1,
+					.twin_used_unit = 1 };
 	struct trace_reader *reader;
 	struct trace_error error;
 	char *shown;

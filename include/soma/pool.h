@@ -74,6 +74,9 @@ struct soma_pool_config {
 	uint64_t release_threshold;
 	const struct soma_policy *policy; /* copied; NULL: the preset "cuda" */
 	uint32_t tag; /* for what is taken from the resource; SOMA_TAG_NONE: the thread's */
+	bool twin;    /* compare the model with the backend's own pool: soma_pool_twin() */
+	uint32_t twin_used_unit;          /* see there; 0: SOMA_TWIN_USED_UNIT */
+	uint64_t twin_reserved_tolerance; /* see there; 0: none */
 };
 
 /*
@@ -258,6 +261,68 @@ enum soma_status soma_pool_get_attribute(struct soma_pool *pool, enum soma_pool_
 					 uint64_t *value);
 enum soma_status soma_pool_set_attribute(struct soma_pool *pool, enum soma_pool_attribute attribute,
 					 uint64_t value);
+
+/* ---- the twin ----------------------------------------------------------------- */
+
+/*
+ * A pool with `twin` compares, after each soma_pool_synchronize() and soma_pool_trim(), what its model
+ * says of USED and RESERVED (current and highest) with what the backend's own pool says, and keeps the first
+ * divergence of either with the operations that led there.  It is for finding out whether the model is right
+ * about a driver, not for use: its allocations, frees, events and trims are one at a time.
+ *
+ * It needs a backend that has a pool of its own and no guard, PLACEMENT_BACKEND, neither initial_size nor max_size, and
+ * that pool for itself: nothing may be allocated from it when the pool is made, which trims it, and blocks
+ * that are made from it by others count as a divergence.  Else soma_pool_create() is SOMA_STATUS_NOT_SUPPORTED.
+ * The model has the backend's release threshold and reuse attributes, not the config's nor the policy's;
+ * setting an attribute sets it in both.
+ *
+ * What is not known of drivers, and how it is dealt with:
+ *   - whether USED counts what was asked for, or that rounded up: twin_used_unit, 1 for unrounded, else the
+ *     multiple that each size is rounded up to.  It is taken to fall when a free is called.  If a divergence
+ *     is as large as the other answer would make it, the text says so.
+ *   - where blocks go within what is reserved: neither the order in which a driver looks at free blocks nor
+ *     how it joins them is documented, and RESERVED depends on them by steps (32 MiB with the policy "cuda").  A difference
+ *     up to twin_reserved_tolerance bytes is counted, and no divergence.
+ *   - what a driver gives back on its way to an allocation that fails, and what happens between a wait
+ *     and the comparison when several threads use the pool: `disturbed` counts both; RESERVED may then differ.
+ */
+
+/* USED is counted as requested: seen by users, not documented. */
+#define SOMA_TWIN_USED_UNIT 1u
+
+struct soma_twin_figure {
+	uint64_t differences;   /* comparisons in which it was not the same */
+	uint64_t largest;       /* the largest of them, in bytes */
+	uint64_t first;         /* the comparison with the first, from 1; 0: none */
+	uint64_t model, driver; /* at the first */
+};
+
+/* The first time that one of two figures differed by more than is allowed. */
+struct soma_twin_divergence {
+	bool happened;
+	enum soma_pool_attribute figure; /* SOMA_POOL_USED_* or SOMA_POOL_RESERVED_* */
+	uint64_t model, driver;
+	uint64_t comparison; /* its number, from 1 */
+	uint64_t operation;  /* of so many operations of the pool */
+	const char *text;    /* a sentence or more */
+	/* A soma trace (soma-trace(5)): what was live before the latest operations, and those.  "" without memory. */
+	const char *trace;
+};
+
+struct soma_twin_report {
+	size_t size;         /* set by the caller: sizeof(struct soma_twin_report) */
+	uint64_t compared;   /* comparisons that were made */
+	uint64_t skipped;    /* those that could not: no memory, or the backend did not answer */
+	uint64_t disturbed;  /* operations that the model cannot follow exactly */
+	uint64_t operations; /* allocations, frees, events, waits, synchronisations and trims */
+	struct soma_twin_figure used, used_high, reserved, reserved_high;
+	struct soma_twin_divergence used_divergence;
+	struct soma_twin_divergence reserved_divergence;
+};
+
+/* Until now.  Texts are the pool's, and stay as long as it does.  A divergence is also a warning of the log.
+ * SOMA_STATUS_NOT_SUPPORTED: the pool was made without `twin`. */
+enum soma_status soma_pool_twin(struct soma_pool *pool, struct soma_twin_report *report);
 
 /* ---- other devices and processes --------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include "lib/pool/handles.h"
 #include "lib/pool/segments.h"
 #include "lib/pool/streams.h"
+#include "lib/pool/twin.h"
 #include "lib/resource/terminal.h"
 
 /* ---- figures ------------------------------------------------------------------------- */
@@ -54,12 +55,23 @@ soma_pool_stats(struct soma_pool *pool, struct soma_pool_stats *stats)
 	return SOMA_STATUS_OK;
 }
 
+static void
+reset_twins_peaks(struct soma_pool *pool)
+{
+	soma__pool_step_out(pool);
+	(void)soma__twin_reset_peaks(pool);
+	soma__pool_step_in(pool);
+}
+
 void
 soma_pool_reset_peaks(struct soma_pool *pool)
 {
-	if (soma__pool_enter(pool) != SOMA_STATUS_OK)
+	if (soma__twin_enter(pool) != SOMA_STATUS_OK)
 		return;
 	soma_model_reset_peaks(pool->model);
+	if (__builtin_expect(pool->twin != NULL, 0))
+		reset_twins_peaks(pool);
+	soma__twin_end(pool);
 	soma__pool_leave(pool);
 }
 
@@ -67,7 +79,7 @@ soma_pool_reset_peaks(struct soma_pool *pool)
 enum soma_status
 soma_pool_trim(struct soma_pool *pool, uint64_t keep)
 {
-	enum soma_status status = soma__pool_enter(pool);
+	enum soma_status status = soma__twin_enter(pool);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -79,6 +91,11 @@ soma_pool_trim(struct soma_pool *pool, uint64_t keep)
 		status = soma_resource_trim_to(pool->resource, keep);
 		soma__pool_step_in(pool);
 	}
+	if (__builtin_expect(pool->twin != NULL, 0) && status == SOMA_STATUS_OK) {
+		soma__twin_note(pool, (struct soma__twin_operation){ .op = SOMA__TWIN_TRIM, .size = keep });
+		soma__twin_compare(pool);
+	}
+	soma__twin_end(pool);
 	soma__segments_leave(pool);
 	return status;
 }
@@ -202,14 +219,35 @@ set_locked(struct soma_pool *pool, enum soma_pool_attribute attribute, uint64_t 
 	return no_attribute(attribute);
 }
 
+/* What the backend refuses the model has as before. */
+static enum soma_status
+set_both(struct soma_pool *pool, enum soma_pool_attribute attribute, uint64_t value)
+{
+	uint64_t before = 0;
+	enum soma_status status;
+
+	(void)get_locked(pool, attribute, &before);
+	status = set_locked(pool, attribute, value);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	soma__pool_step_out(pool);
+	status = soma__twin_set(pool, attribute, value);
+	soma__pool_step_in(pool);
+	if (status != SOMA_STATUS_OK && attribute <= SOMA_POOL_RELEASE_THRESHOLD)
+		(void)set_locked(pool, attribute, before);
+	return status;
+}
+
 enum soma_status
 soma_pool_set_attribute(struct soma_pool *pool, enum soma_pool_attribute attribute, uint64_t value)
 {
-	enum soma_status status = soma__pool_enter(pool);
+	enum soma_status status = soma__twin_enter(pool);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = set_locked(pool, attribute, value);
+	status = __builtin_expect(pool->twin != NULL, 0) ? set_both(pool, attribute, value)
+							 : set_locked(pool, attribute, value);
+	soma__twin_end(pool);
 	soma__pool_leave(pool);
 	return status;
 }

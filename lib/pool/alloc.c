@@ -8,6 +8,7 @@
 #include "lib/pool/handles.h"
 #include "lib/pool/segments.h"
 #include "lib/pool/streams.h"
+#include "lib/pool/twin.h"
 
 static inline void
 fill(struct soma_allocation *handle, const struct soma_model_alloc *made, uint64_t stream,
@@ -124,12 +125,19 @@ begin_block(struct soma_pool *pool, uint64_t stream, bool *graph, struct soma_al
 	return status;
 }
 
+/* `made`: the resource has.  A graph's block is in no figure. */
 static void
-give_up(struct soma_pool *pool, struct soma_allocation *handle)
+tell_twin(struct soma_pool *pool, const struct soma_request *request, const struct soma_allocation *handle,
+	  bool made, enum soma_status status)
 {
-	soma__pool_step_in(pool);
-	soma__handle_put(pool, handle);
-	soma__pool_leave(pool);
+	if (status != SOMA_STATUS_OK)
+		soma__twin_failed(pool, request->bytes, request->stream, made);
+	else if (!handle->graph)
+		soma__twin_note(pool, (struct soma__twin_operation){ .op = SOMA__TWIN_ALLOC,
+								     .stream = request->stream,
+								     .ptr = handle->ptr,
+								     .size = handle->size,
+								     .generation = handle->id.generation });
 }
 
 /* What the model is certain to refuse the resource need not be troubled with. */
@@ -142,6 +150,34 @@ refuse_large(const struct soma_pool *pool, uint64_t size)
 	return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 }
 
+/* The mutex is taken.  What the model does not take goes back by its own stream, which may have been destroyed
+ * meanwhile. */
+static enum soma_status
+make_block(struct soma_pool *pool, const struct soma_request *request, bool graph,
+	   struct soma_allocation *handle)
+{
+	struct soma_block block = { .size = sizeof block };
+	enum soma_status status = soma_resource_materialize(pool->resource, request, &block);
+	bool made = status == SOMA_STATUS_OK;
+
+	soma__pool_step_in(pool);
+	if (made && graph)
+		fill_graph(pool, handle, &block);
+	else if (made)
+		status = enter_block(pool, handle, &block);
+	if (__builtin_expect(pool->twin != NULL, 0))
+		tell_twin(pool, request, handle, made, status);
+	if (__builtin_expect(status == SOMA_STATUS_OK, 1))
+		return SOMA_STATUS_OK;
+	if (made) {
+		soma__pool_step_out(pool);
+		(void)soma_resource_deallocate(pool->resource, &block);
+		soma__pool_step_in(pool);
+	}
+	soma__handle_put(pool, handle);
+	return status;
+}
+
 /* On a stream that is captured the backend refuses, if it does not make a graph's blocks. */
 static enum soma_status
 allocate_block(struct soma_pool *pool, uint64_t size, uint64_t stream, struct soma_allocation **out)
@@ -149,7 +185,6 @@ allocate_block(struct soma_pool *pool, uint64_t size, uint64_t stream, struct so
 	const struct soma_request request = {
 		.size = sizeof request, .bytes = size, .stream = stream, .tag = pool->tag
 	};
-	struct soma_block block = { .size = sizeof block };
 	struct soma_allocation *handle = NULL;
 	bool graph = false;
 	enum soma_status status;
@@ -157,28 +192,14 @@ allocate_block(struct soma_pool *pool, uint64_t size, uint64_t stream, struct so
 	if (pool->max_size != 0 && size > pool->max_size)
 		return refuse_large(pool, size);
 	status = begin_block(pool, stream, &graph, &handle);
-
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = soma_resource_materialize(pool->resource, &request, &block);
-	if (status != SOMA_STATUS_OK) {
-		give_up(pool, handle);
-		return status;
-	}
-	soma__pool_step_in(pool);
-	if (graph)
-		fill_graph(pool, handle, &block);
-	else
-		status = enter_block(pool, handle, &block);
-	if (status == SOMA_STATUS_OK) {
-		soma__pool_leave(pool);
+	soma__twin_begin(pool);
+	status = make_block(pool, &request, graph, handle);
+	soma__twin_end(pool);
+	soma__pool_leave(pool);
+	if (status == SOMA_STATUS_OK)
 		*out = handle;
-		return SOMA_STATUS_OK;
-	}
-	soma__pool_step_out(pool);
-	/* By its own stream, which may have been destroyed meanwhile. */
-	(void)soma_resource_deallocate(pool->resource, &block);
-	give_up(pool, handle);
 	return status;
 }
 

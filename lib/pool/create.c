@@ -9,6 +9,7 @@
 #include "lib/pool/handles.h"
 #include "lib/pool/segments.h"
 #include "lib/pool/streams.h"
+#include "lib/pool/twin.h"
 #include "lib/resource/order.h"
 
 /* A config that was checked. */
@@ -70,6 +71,28 @@ choose_placement(uint64_t can, const struct soma_policy *policy)
 	return SOMA_PLACEMENT_POOL;
 }
 
+/* After the placement was chosen. */
+static enum soma_status
+check_twin(const struct checked *checked, const struct soma_resource *resource)
+{
+	uint64_t can = resource != NULL ? soma__order_capabilities(resource) : 0;
+
+	if (!checked->config.twin)
+		return SOMA_STATUS_OK;
+	if ((can & SOMA_BACKEND_GUARD) != 0)
+		return soma__fail(NOT_SUPPORTED, "twin over a guard: what it adds to blocks and keeps of them "
+						 "is in the backend's figures");
+	if ((can & SOMA_BACKEND_POOL) == 0)
+		return soma__fail(NOT_SUPPORTED, "twin: a backend with a pool of its own was expected, such as async");
+	if (checked->placement != SOMA_PLACEMENT_BACKEND)
+		return soma__fail(NOT_SUPPORTED, "twin with placement=pool: its blocks are none of the backend's "
+						 "pool; placement=backend was expected");
+	if (checked->config.max_size != 0 || checked->config.initial_size != 0)
+		return soma__fail(NOT_SUPPORTED, "twin: neither a maximum nor an initial size was expected: the "
+						 "backend's pool has its own");
+	return SOMA_STATUS_OK;
+}
+
 static enum soma_status
 place(struct checked *checked, const struct soma_resource *resource)
 {
@@ -112,7 +135,9 @@ read_config(const struct soma_pool_config *given, const struct soma_resource *re
 					   sizeof checked->policy);
 	if (status == SOMA_STATUS_OK)
 		status = check_config(config, resource);
-	return status == SOMA_STATUS_OK ? place(checked, resource) : status;
+	if (status == SOMA_STATUS_OK)
+		status = place(checked, resource);
+	return status == SOMA_STATUS_OK ? check_twin(checked, resource) : status;
 }
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -204,6 +229,8 @@ init_pool(struct soma_pool *pool, const struct checked *checked, struct soma_res
 		status = make_model(pool, checked);
 	if (status == SOMA_STATUS_OK && checked->config.initial_size > 0)
 		status = soma__pool_reserve(pool, &checked->policy, checked->config.initial_size);
+	if (status == SOMA_STATUS_OK && checked->config.twin)
+		status = soma__twin_create(pool, &checked->config);
 	if (status == SOMA_STATUS_OK && resource != NULL)
 		soma__model_hold(pool->model, true);
 	return status;
@@ -237,6 +264,7 @@ soma__pool_bury(struct soma_pool *pool)
 {
 	pthread_mutex_destroy(&pool->mutex);
 	pthread_mutex_destroy(&pool->growing);
+	soma__twin_bury(pool);
 	soma__arena_destroy(pool->arena);
 }
 

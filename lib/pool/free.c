@@ -11,6 +11,7 @@
 #include "lib/pool/handles.h"
 #include "lib/pool/segments.h"
 #include "lib/pool/streams.h"
+#include "lib/pool/twin.h"
 
 /* How a block is freed. */
 struct freeing {
@@ -151,6 +152,19 @@ soma__pool_settle(struct soma_pool *pool)
 	}
 }
 
+/* The handle may be spare by now, and is what it was as long as the mutex is held. */
+static void
+tell_twin(struct soma_pool *pool, const struct soma_allocation *handle, const struct freeing *how)
+{
+	soma__twin_note(pool, (struct soma__twin_operation){
+				      .op = how->now ? SOMA__TWIN_FREE_NOW : SOMA__TWIN_FREE,
+				      .stream = how->now ? handle->stream : how->stream,
+				      .event_stream = handle->stream,
+				      .ptr = handle->ptr,
+				      .size = handle->size,
+				      .generation = handle->id.generation });
+}
+
 /* With the mutex held, which is let go meanwhile. */
 static enum soma_status
 free_block(struct soma_pool *pool, struct soma_allocation *handle, const struct freeing *how)
@@ -161,12 +175,16 @@ free_block(struct soma_pool *pool, struct soma_allocation *handle, const struct 
 		return status;
 	atomic_store_explicit(&handle->state, SOMA__HANDLE_FREEING, memory_order_relaxed);
 	soma__pool_unlock(pool);
+	soma__twin_begin(pool);
 	status = free_in_resource(pool, handle, how);
 	soma__pool_lock(pool);
 	if (status != SOMA_STATUS_OK)
 		atomic_store_explicit(&handle->state, SOMA__HANDLE_LIVE, memory_order_relaxed);
 	else
 		end_free_block(pool, handle, how);
+	if (__builtin_expect(pool->twin != NULL, 0) && status == SOMA_STATUS_OK && !handle->graph)
+		tell_twin(pool, handle, how);
+	soma__twin_end(pool);
 	return status;
 }
 

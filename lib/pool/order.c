@@ -7,6 +7,7 @@
 #include "lib/model/driven.h"
 #include "lib/pool/segments.h"
 #include "lib/pool/streams.h"
+#include "lib/pool/twin.h"
 
 static enum soma_status
 alone_only(const struct soma_pool *pool)
@@ -65,17 +66,38 @@ begin_synchronize(struct soma_pool *pool, struct soma__pool_stream *stream, uint
 	return status == SOMA_STATUS_OK ? soma_model_position(pool->model, model, position) : status;
 }
 
+/* Of a pool with a twin.  What others did during the wait came in the backend's pool before what that gave
+ * back, or behind it; in the model before. */
+static enum soma_status
+observe_both(struct soma_pool *pool, uint64_t stream, uint64_t model, uint64_t seq, uint64_t serial)
+{
+	enum soma_status status;
+
+	soma__twin_take(pool);
+	status = soma__model_observe(pool->model, model, seq, true);
+	if (status == SOMA_STATUS_OK) {
+		pool->twin->disturbed += pool->twin->operations != serial;
+		soma__twin_note(pool, (struct soma__twin_operation){ .op = SOMA__TWIN_SYNCHRONIZE,
+								     .stream = stream });
+		soma__twin_compare(pool);
+	}
+	soma__twin_end(pool);
+	return status;
+}
+
 /* Only what was submitted before the wait began is known to be done after it. */
 enum soma_status
 soma_pool_synchronize(struct soma_pool *pool, uint64_t stream)
 {
 	struct soma_model_position position = { 0 };
 	struct soma__pool_stream *found;
-	uint64_t model;
+	uint64_t model, serial = 0;
 	enum soma_status status = soma__pool_enter(pool);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
+	if (__builtin_expect(pool->twin != NULL, 0))
+		serial = soma__twin_serial(pool);
 	status = soma__pool_stream(pool, stream, &found, &model);
 	if (status == SOMA_STATUS_OK)
 		status = begin_synchronize(pool, found, model, &position);
@@ -85,7 +107,9 @@ soma_pool_synchronize(struct soma_pool *pool, uint64_t stream)
 		soma__pool_step_in(pool);
 	}
 	if (status == SOMA_STATUS_OK)
-		status = soma__model_observe(pool->model, model, position.submitted, true);
+		status = __builtin_expect(pool->twin != NULL, 0)
+				 ? observe_both(pool, stream, model, position.submitted, serial)
+				 : soma__model_observe(pool->model, model, position.submitted, true);
 	soma__segments_leave(pool);
 	return status;
 }
@@ -119,7 +143,7 @@ soma_pool_record_event(struct soma_pool *pool, uint64_t stream, uint64_t *seq)
 {
 	struct soma__pool_stream *found;
 	uint64_t model, at;
-	enum soma_status status = soma__pool_enter(pool);
+	enum soma_status status = soma__twin_enter(pool);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -127,6 +151,12 @@ soma_pool_record_event(struct soma_pool *pool, uint64_t stream, uint64_t *seq)
 	if (status == SOMA_STATUS_OK)
 		status = found != NULL ? record_real(pool, found, &at)
 				       : soma_model_record_event(pool->model, model, &at);
+	if (__builtin_expect(pool->twin != NULL, 0) && status == SOMA_STATUS_OK)
+		soma__twin_note(pool, (struct soma__twin_operation){ .op = SOMA__TWIN_RECORD,
+								     .stream = stream,
+								     .event_stream = stream,
+								     .event_seq = at });
+	soma__twin_end(pool);
 	soma__pool_leave(pool);
 	if (status == SOMA_STATUS_OK)
 		*seq = at;
@@ -172,7 +202,7 @@ soma_pool_wait_event(struct soma_pool *pool, uint64_t stream, uint64_t event_str
 {
 	struct soma__pool_stream *found;
 	uint64_t model;
-	enum soma_status status = soma__pool_enter(pool);
+	enum soma_status status = soma__twin_enter(pool);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -180,6 +210,12 @@ soma_pool_wait_event(struct soma_pool *pool, uint64_t stream, uint64_t event_str
 	if (status == SOMA_STATUS_OK)
 		status = found != NULL ? wait_real(pool, found, event_stream, event_seq)
 				       : soma_model_wait_event(pool->model, model, event_stream, event_seq);
+	if (__builtin_expect(pool->twin != NULL, 0) && status == SOMA_STATUS_OK)
+		soma__twin_note(pool, (struct soma__twin_operation){ .op = SOMA__TWIN_WAIT,
+								     .stream = stream,
+								     .event_stream = event_stream,
+								     .event_seq = event_seq });
+	soma__twin_end(pool);
 	soma__pool_leave(pool);
 	return status;
 }

@@ -24,6 +24,7 @@
 
 struct soma__pool_stream;
 struct soma__pool_segment;
+struct soma__twin;
 
 /* A handle, and the block's record. */
 enum soma__handle_state {
@@ -118,6 +119,8 @@ struct soma_pool {
 
 	struct soma__window window;
 	enum soma_placement placement; /* never changes */
+
+	struct soma__twin *twin; /* twin.c; never changes; NULL: none */
 };
 
 /* create.c: after the last block of a destroyed pool.  The mutex is not held. */

@@ -56,6 +56,18 @@ parse_ring(const struct soma__option *option, const char *text, void *field)
 	return SOMA_STATUS_OK;
 }
 
+static enum soma_status
+parse_unit(const struct soma__option *option, const char *text, void *field)
+{
+	uint32_t unit;
+
+	if (soma__option_u32(option, text, &unit) != SOMA_STATUS_OK || unit == 0)
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE, "\"%.64s\" is not a number from 1 to %u", text,
+					UINT32_MAX);
+	*(uint32_t *)field = unit;
+	return SOMA_STATUS_OK;
+}
+
 /* ---- the table -------------------------------------------------------------------- */
 
 static const char *const placements[] = { "auto", "backend", "pool", NULL };
@@ -81,6 +93,15 @@ const struct soma__option soma__runtime_options[] = {
 	  FIELD(placement), soma__option_choice, placements },
 	{ "max_pool_size", "0", "bytes that a pool may reserve; 0: no limit", FIELD(max_pool_size),
 	  soma__option_size, NULL },
+	{ "twin", "off",
+	  "on: pools compare their model with the backend's own pool at every synchronisation and trim, and tell the "
+	  "first divergence; for finding out whether the model is right, not for use",
+	  FIELD(twin), soma__option_bool, NULL },
+	{ "twin_used_unit", "1",
+	  "the driver counts a block's size in USED rounded up to a multiple of this; 1: as requested",
+	  FIELD(twin_used_unit), parse_unit, NULL },
+	{ "twin_reserved_tolerance", "0", "by so many bytes RESERVED may differ, such as 32M",
+	  FIELD(twin_reserved_tolerance), soma__option_size, NULL },
 	{ "trace", "", "file to write a trace to; in it %d is the device, %p the process, %% a percent sign",
 	  FIELD(trace), soma__option_pattern, NULL },
 	{ "trace_ring_events", "16384", "room for events on their way to the file", FIELD(trace_ring_events),

@@ -35,7 +35,10 @@ struct soma__runtime_config {
 	struct soma__amount release_threshold;
 	unsigned placement;     /* enum soma__placement */
 	uint64_t max_pool_size; /* 0: no limit */
-	char *trace;            /* "": none */
+	bool twin;
+	uint32_t twin_used_unit;
+	uint64_t twin_reserved_tolerance;
+	char *trace; /* "": none */
 	uint32_t trace_ring_events;
 	uint32_t trace_patience_ms;
 	uint32_t trace_flush_ms;

@@ -25,6 +25,9 @@ soma_runtime_pool_create(struct soma_runtime *runtime, struct soma_pool **pool)
 		.placement = (enum soma_placement)config->placement,
 		.max_size = config->max_pool_size,
 		.release_threshold = threshold == UINT64_MAX ? most : threshold,
+		.twin = config->twin,
+		.twin_used_unit = config->twin_used_unit,
+		.twin_reserved_tolerance = config->twin_reserved_tolerance,
 	};
 
 	return soma_pool_create(&with, runtime->resource, pool);

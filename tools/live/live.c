@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/live/paired.h"
 #include "tools/units.h"
 #include "tools/xalloc.h"
 
@@ -327,6 +328,12 @@ live_run(const struct program *program, const struct live_options *options, stru
 
 	*result = (struct live_result){ 0 };
 	enum soma_status status = open_stack(&live, error);
+	if (options->twin) {
+		if (status == SOMA_STATUS_OK)
+			status = paired_run(&live.stack, program, options, result, error);
+		fini(&live);
+		return status;
+	}
 	if (status == SOMA_STATUS_OK)
 		status = make_twins(&live, error);
 	if (status == SOMA_STATUS_OK) {
@@ -345,9 +352,19 @@ live_run(const struct program *program, const struct live_options *options, stru
 	return status;
 }
 
+void
+live_result_fini(struct live_result *result)
+{
+	free(result->twin.used.text);
+	free(result->twin.used.trace);
+	free(result->twin.reserved.text);
+	free(result->twin.reserved.trace);
+}
+
 bool
 live_is_bad(const struct live_result *result)
 {
 	return result->refused > 0 || result->difference.happened || result->damaged > 0 ||
-	       result->guard_reports > 0;
+	       result->guard_reports > 0 || result->twin.used.what.happened ||
+	       result->twin.reserved.what.happened;
 }

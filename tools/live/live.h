@@ -8,6 +8,8 @@
 #ifndef SOMA_TOOLS_LIVE_LIVE_H
 #define SOMA_TOOLS_LIVE_LIVE_H
 
+#include <soma/pool.h>
+
 #include "tools/live/worker.h"
 
 #define LIVE_THREADS_MAX 200u
@@ -20,7 +22,23 @@ struct live_options {
 	unsigned threads, repeat;
 	enum replay_complete complete;
 	const struct soma_policy *policy; /* of the models; NULL: cuda */
-	uint64_t release_threshold;       /* of the models */
+	uint64_t release_threshold;       /* of the models, and of the backend's pool with `twin` */
+	bool twin;                        /* through a pool with a twin: paired.h */
+	uint32_t twin_used_unit;          /* 0: as <soma/pool.h> has it */
+	uint64_t twin_tolerance;
+};
+
+/* Where the first divergence of USED, or of RESERVED, was noticed. */
+struct live_divergence {
+	struct soma_twin_divergence what; /* its texts are those here */
+	uint64_t event;
+	bool at_end;
+	char *text, *trace;
+};
+
+struct live_twin {
+	struct soma_twin_report report; /* without texts */
+	struct live_divergence used, reserved;
 };
 
 struct live_result {
@@ -39,6 +57,7 @@ struct live_result {
 	uint64_t guard_reports, condemned_blocks;
 	struct live_refusal refusal;
 	struct live_difference difference;
+	struct live_twin twin; /* with options.twin */
 	struct times alloc_times, free_times, sync_times;
 };
 
@@ -49,6 +68,9 @@ struct live_result {
  */
 enum soma_status live_run(const struct program *program, const struct live_options *options,
 			  struct live_result *result, struct trace_error *error);
+
+/* After success. */
+void live_result_fini(struct live_result *result);
 
 /* Whether something in the result is bad news. */
 bool live_is_bad(const struct live_result *result);

@@ -156,6 +156,51 @@ refusal(FILE *out, const struct live_result *result)
 }
 
 static void
+divergence(FILE *out, const char *name, const struct live_divergence *d)
+{
+	char where[64] = "at the end";
+
+	if (!d->at_end)
+		event_text(where, sizeof where, d->event);
+	fprintf(out, "%s differs %s: %" PRIu64 " in the model, %" PRIu64 " in the driver.\n  %s\n", name, where,
+		d->what.model, d->what.driver, d->text);
+}
+
+/* Differences that are allowed are said, too. */
+static void
+reserved_line(FILE *out, const struct live_report *report)
+{
+	const struct soma_twin_report *twin = &report->result->twin.report;
+	const struct soma_twin_figure *now = &twin->reserved, *high = &twin->reserved_high;
+	uint64_t largest = now->largest > high->largest ? now->largest : high->largest;
+	char size[UNITS_MAX], allowed[UNITS_MAX], count[UNITS_MAX];
+
+	if (largest == 0)
+		return;
+	fprintf(out, "RESERVED was not the same %s, its peak by then %s",
+		units_plural(count, now->differences, "time"), units_plural(size, high->differences, "time"));
+	fprintf(out, "; by %s at most (allowed: %s).\n", units_bytes(size, largest),
+		units_bytes(allowed, report->options->twin_tolerance));
+}
+
+static void
+twin_verdict(FILE *out, const struct live_report *report)
+{
+	const struct live_twin *twin = &report->result->twin;
+	char count[UNITS_MAX];
+
+	fprintf(out, "The model and the backend's pool were compared %s",
+		units_plural(count, twin->report.compared, "time"));
+	fprintf(out, twin->report.skipped > 0 ? " (and could not be %" PRIu64 " times)" : "", twin->report.skipped);
+	fprintf(out, "%s.\n", twin->used.what.happened || twin->reserved.what.happened ? "" : ", and agree");
+	if (twin->used.what.happened)
+		divergence(out, "USED", &twin->used);
+	if (twin->reserved.what.happened)
+		divergence(out, "RESERVED", &twin->reserved);
+	reserved_line(out, report);
+}
+
+static void
 differences(FILE *out, const struct live_result *result)
 {
 	const struct live_difference *d = &result->difference;
@@ -184,7 +229,10 @@ verdict(FILE *out, const struct live_report *report)
 	fputc('\n', out);
 	if (report->program->truncated)
 		fprintf(out, "The trace is truncated: this is what was read before its end.\n");
-	differences(out, result);
+	if (report->options->twin)
+		twin_verdict(out, report);
+	else
+		differences(out, result);
 	if (result->guard_reports > 0)
 		fprintf(out, "The guard made %s (on standard error).\n",
 			units_plural(count, result->guard_reports, "report"));

@@ -10,6 +10,8 @@
 
 #include "tools/live/live.h"
 
+#define LIVE_TRACE_HEADER "time,thread,op,device,stream,ptr,size,tag,generation,detail\n"
+
 struct live_report {
 	const char *path; /* of the trace, clean */
 	const struct program *program;

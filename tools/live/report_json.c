@@ -140,6 +140,65 @@ difference_object(const struct live_difference *difference)
 }
 
 static json_t *
+figure_object(const struct soma_twin_figure *figure)
+{
+	json_t *object = json_object();
+
+	put(object, "differences", number(figure->differences));
+	put(object, "largest", number(figure->largest));
+	put(object, "first", figure->first > 0 ? number(figure->first) : json_null());
+	put(object, "model", figure->first > 0 ? number(figure->model) : json_null());
+	put(object, "driver", figure->first > 0 ? number(figure->driver) : json_null());
+	return object;
+}
+
+static json_t *
+divergence_object(const struct live_divergence *divergence)
+{
+	const struct soma_twin_divergence *what = &divergence->what;
+	bool high = what->figure == SOMA_POOL_USED_HIGH || what->figure == SOMA_POOL_RESERVED_HIGH;
+	json_t *object;
+
+	if (!what->happened)
+		return json_null();
+	object = json_object();
+	put(object, "at_end", json_boolean(divergence->at_end));
+	put(object, "event", divergence->at_end ? json_null() : event(divergence->event));
+	put(object, "highest", json_boolean(high));
+	put(object, "model", number(what->model));
+	put(object, "driver", number(what->driver));
+	put(object, "comparison", number(what->comparison));
+	put(object, "operation", number(what->operation));
+	put(object, "text", json_string(divergence->text));
+	put(object, "trace", json_string(divergence->trace));
+	return object;
+}
+
+static json_t *
+twin_object(const struct live_report *report)
+{
+	const struct live_twin *twin = &report->result->twin;
+	json_t *object;
+
+	if (!report->options->twin)
+		return json_null();
+	object = json_object();
+	put(object, "compared", number(twin->report.compared));
+	put(object, "skipped", number(twin->report.skipped));
+	put(object, "disturbed", number(twin->report.disturbed));
+	put(object, "operations", number(twin->report.operations));
+	put(object, "used_unit", number(report->options->twin_used_unit));
+	put(object, "reserved_tolerance", number(report->options->twin_tolerance));
+	put(object, "used", figure_object(&twin->report.used));
+	put(object, "used_high", figure_object(&twin->report.used_high));
+	put(object, "reserved", figure_object(&twin->report.reserved));
+	put(object, "reserved_high", figure_object(&twin->report.reserved_high));
+	put(object, "used_divergence", divergence_object(&twin->used));
+	put(object, "reserved_divergence", divergence_object(&twin->reserved));
+	return object;
+}
+
+static json_t *
 result_object(const struct live_report *report)
 {
 	const struct live_result *result = report->result;
@@ -152,6 +211,7 @@ result_object(const struct live_report *report)
 	put(object, "live_blocks_at_end", number(result->end_live_blocks));
 	put(object, "compared", number(result->compared));
 	put(object, "difference", difference_object(&result->difference));
+	put(object, "twin", twin_object(report));
 	put(object, "refusal", refusal_object(&result->refusal));
 	put(object, "guard_reports", result->guarded ? number(result->guard_reports) : json_null());
 	put(object, "elapsed_ns", number(result->wall_ns));
