@@ -62,6 +62,25 @@ take_block(struct soma_backend *fake, uint64_t size)
 	return found;
 }
 
+static uint64_t
+up(uint64_t size, uint64_t unit)
+{
+	return unit == 0 ? size : (size + unit - 1) / unit * unit;
+}
+
+/* Under the mutex. */
+static void
+count_pool(struct soma_backend *fake, uint64_t size)
+{
+	fake->used += up(size, fake->used_unit);
+	if (fake->used_high < fake->used)
+		fake->used_high = fake->used;
+	if (fake->reserved < up(fake->live_bytes, 32 << 20))
+		fake->reserved = up(fake->live_bytes, 32 << 20);
+	if (fake->reserved_high < fake->reserved)
+		fake->reserved_high = fake->reserved;
+}
+
 static enum soma_status
 fake_alloc(struct soma_backend *fake, uint64_t size, uint64_t alignment, struct soma_backend_stream *stream,
 	   uint64_t *ptr)
@@ -82,6 +101,7 @@ fake_alloc(struct soma_backend *fake, uint64_t size, uint64_t alignment, struct 
 	block->live = true;
 	fake->live_bytes += size;
 	fake->live_count++;
+	count_pool(fake, size);
 	if (fake->live_bytes + fake->kept_bytes > fake->peak_bytes)
 		fake->peak_bytes = fake->live_bytes + fake->kept_bytes;
 	*ptr = block->ptr;
@@ -160,6 +180,7 @@ fake_free(struct soma_backend *fake, uint64_t ptr, uint64_t size, struct soma_ba
 	fake->live_bytes -= size;
 	fake->kept_bytes += keeps ? size : 0;
 	fake->live_count--;
+	fake->used -= up(size, fake->used_unit);
 	fake->last_free_ptr = ptr;
 	note_free(block, stream);
 	if (stream != NULL && (fake->streams_run || !(fake->capabilities & SOMA_BACKEND_STREAM_ORDERED)))
@@ -384,6 +405,55 @@ fake_pool_trim(struct soma_backend *fake, uint64_t keep)
 	enum soma_status status = enter(fake, FAKE_POOL_TRIM);
 
 	fake->trim_keep = keep;
+	if (status == SOMA_STATUS_OK && fake->reserved > keep)
+		fake->reserved = up(fake->live_bytes > keep ? fake->live_bytes : keep, 32 << 20);
+	return status;
+}
+
+static uint64_t
+figure(const struct soma_backend *fake, enum soma_backend_attribute attribute)
+{
+	switch (attribute) {
+	case SOMA_BACKEND_RESERVED_CURRENT:
+		return fake->reserved;
+	case SOMA_BACKEND_RESERVED_HIGH:
+		return fake->reserved_high;
+	case SOMA_BACKEND_USED_CURRENT:
+		return fake->used;
+	case SOMA_BACKEND_USED_HIGH:
+		return fake->used_high;
+	default:
+		return fake->attributes[attribute];
+	}
+}
+
+static enum soma_status
+fake_pool_get(struct soma_backend *fake, enum soma_backend_attribute attribute, uint64_t *value)
+{
+	enum soma_status status = enter(fake, FAKE_POOL_GET);
+
+	pthread_mutex_lock(&fake->mutex);
+	if (status == SOMA_STATUS_OK)
+		*value = figure(fake, attribute) + (uint64_t)fake->lies[attribute];
+	pthread_mutex_unlock(&fake->mutex);
+	return status;
+}
+
+static enum soma_status
+fake_pool_set(struct soma_backend *fake, enum soma_backend_attribute attribute, uint64_t value)
+{
+	enum soma_status status = enter(fake, FAKE_POOL_SET);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	pthread_mutex_lock(&fake->mutex);
+	if (attribute <= SOMA_BACKEND_RELEASE_THRESHOLD)
+		fake->attributes[attribute] = value;
+	else if (attribute == SOMA_BACKEND_USED_HIGH)
+		fake->used_high = fake->used;
+	else
+		fake->reserved_high = fake->reserved;
+	pthread_mutex_unlock(&fake->mutex);
 	return status;
 }
 
@@ -475,6 +545,8 @@ static const struct soma_backend_ops ops = {
 	.block_name = fake_block_name,
 	.block_stale = fake_block_stale,
 	.pool_trim = fake_pool_trim,
+	.pool_get = fake_pool_get,
+	.pool_set = fake_pool_set,
 	.export_pool = fake_export_pool,
 	.peer_can_access = fake_peer_can_access,
 	.peer_set_access = fake_peer_set_access,

@@ -31,6 +31,8 @@ enum fake_op {
 	FAKE_EVENT_SYNCHRONIZE,
 	FAKE_BLOCK_USE,
 	FAKE_POOL_TRIM,
+	FAKE_POOL_GET,
+	FAKE_POOL_SET,
 	FAKE_GUARD_SETTLE,
 	FAKE_GUARD_DRAIN,
 	FAKE_SYNCHRONIZE,
@@ -101,6 +103,11 @@ struct soma_backend {
 	bool captures[FAKE_STREAMS]; /* the stream is being captured */
 	int peer;                    /* the device that can reach it; 0: none */
 	enum soma_backend_access peer_access;
+	/* The pool's figures.  Sizes count in USED rounded up to the unit (0: 1); RESERVED grows by 32 MiB. */
+	uint64_t used_unit;
+	uint64_t used, used_high, reserved, reserved_high;
+	uint64_t attributes[SOMA_BACKEND_RELEASE_THRESHOLD + 1];
+	int64_t lies[SOMA_BACKEND_USED_HIGH + 1]; /* added to what is answered */
 	bool bad_free; /* something was freed that was not live, or with another size */
 };
 

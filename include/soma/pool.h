@@ -305,7 +305,8 @@ struct soma_twin_divergence {
 	uint64_t comparison; /* its number, from 1 */
 	uint64_t operation;  /* of so many operations of the pool */
 	const char *text;    /* a sentence or more */
-	/* A soma trace (soma-trace(5)): what was live before the latest operations, and those.  "" without memory. */
+	/* A soma trace (soma-trace(5)): what was live before the latest 512 operations, and those, for
+	 * `soma replay --complete=sync`.  "" without memory. */
 	const char *trace;
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The latest operations of a pool as a soma trace (soma-trace(5)), which begins with what was live before them.
- * Times are the operations' numbers, addresses the model's.  The turn and the mutex are held.
+ * Times are the operations' numbers, addresses the model's.  When a free has executed it does not say but by
+ * synchronisations (soma replay --complete=sync).  The turn and the mutex are held.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -188,11 +189,11 @@ put_operation(struct writer *w, uint64_t number)
 	bool event = o->op == SOMA__TWIN_RECORD || o->op == SOMA__TWIN_WAIT;
 
 	put(w,
-	    "%" PRIu64 ",0,%s,%d,%" PRIu64 ",0x%" PRIx64 ",%" PRIu64 ",,%" PRIu64 ",%sused %" PRIu64
+	    "%" PRIu64 ",0,%s,%d,%" PRIu64 ",0x%" PRIx64 ",%" PRIu64 ",,%" PRIu64 ",used %" PRIu64
 	    " reserved %" PRIu64 "\n",
 	    number + 1, names[o->op], w->pool->device, o->stream,
 	    event ? event_name(o->event_stream, o->event_seq) : o->ptr, o->size, o->generation,
-	    o->op == SOMA__TWIN_FREE ? "deferred;" : "", o->used, o->reserved);
+	    o->used, o->reserved);
 }
 
 const char *
