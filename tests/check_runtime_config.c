@@ -30,6 +30,12 @@ static const struct wrong {
 	  "device: \"2147483648\" is not a device's number, from 0 to 2147483647" },
 	{ "placement=front", SOMA_STATUS_INVALID_VALUE, 11,
 	  "placement: \"front\" is not one of auto, backend, pool" },
+	{ "twin=perhaps", SOMA_STATUS_INVALID_VALUE, 6, "twin: \"perhaps\" is not yes or no" },
+	{ "twin_used_unit=0", SOMA_STATUS_INVALID_VALUE, 16,
+	  "twin_used_unit: \"0\" is not a number from 1 to 4294967295" },
+	{ "twin_reserved_tolerance=much", SOMA_STATUS_INVALID_VALUE, 25,
+	  "twin_reserved_tolerance: \"much\" is not a size: a number of bytes, or one with K, M, G, T or "
+	  "KiB, MiB, GiB, TiB (powers of 1024), such as 64M or 1.5GiB" },
 	{ "trace=a%x", SOMA_STATUS_INVALID_VALUE, 7, "trace: \"%x\" in \"a%x\": expected %d, %p or %%" },
 	{ "trace=100%", SOMA_STATUS_INVALID_VALUE, 7, "trace: \"%\" in \"100%\": expected %d, %p or %%" },
 	{ "trace_ring_events=0", SOMA_STATUS_INVALID_VALUE, 19,
