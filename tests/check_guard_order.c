@@ -352,9 +352,78 @@ START_TEST(a_stream_that_goes_without_a_marker_leaves_nothing_behind)
 }
 END_TEST
 
+/* ---- a wait without memory for what it is for ------------------------------------------------- */
+
+enum { WIDE = 70 }; /* streams: more than a wait has room for by itself */
+
+static struct {
+	struct fixture *f;
+	const struct soma_backend_ops *ops;
+	void *ptr; /* NULL: nobody queues anything meanwhile */
+	struct soma_backend_stream *stream;
+} meanwhile;
+
+/* Another thread's use, queued after what is waited for and before the wait returns. */
+static enum soma_status
+hooked_synchronize(struct soma_backend *inner, struct soma_backend_stream *stream)
+{
+	enum soma_status status = meanwhile.ops->stream_synchronize(inner, stream);
+
+	if (meanwhile.ptr != NULL)
+		ck_assert_int_eq(use(meanwhile.f, meanwhile.ptr, WRITE, meanwhile.stream), SOMA_STATUS_OK);
+	return status;
+}
+
+/* Waits for stream a, and then b frees a block that a uses. */
+static void
+wait_and_free_elsewhere(bool memory, bool used_meanwhile)
+{
+	struct fixture f;
+	struct soma_backend_stream *streams[WIDE];
+
+	fixture_open(&f, INNER_HOST, NULL);
+	for (int i = 0; i < WIDE; i++)
+		streams[i] = make_stream(&f, NON_BLOCKING);
+	struct soma_backend_stream *a = streams[WIDE - 1], *b = streams[WIDE - 2], *before = streams[WIDE - 3];
+	ck_assert_uint_gt(f.g->clocks.width, 64);
+	unsigned char *p = take(&f, 100, b);
+	order(&f, b, before);
+	ck_assert_int_eq(use(&f, p, WRITE, before), SOMA_STATUS_OK);
+	order(&f, before, a); /* a stands for this one's work, too */
+	ck_assert_int_eq(use(&f, p, WRITE, a), SOMA_STATUS_OK);
+	meanwhile.f = &f;
+	meanwhile.ptr = used_meanwhile ? p : NULL;
+	meanwhile.stream = a;
+	meanwhile.ops = f.g->ops;
+	struct soma_backend_ops ops = *f.g->ops;
+	ops.stream_synchronize = hooked_synchronize;
+	f.g->ops = &ops;
+	if (!memory)
+		atomic_store(&table_fail_in, 0);
+	sync_stream(&f, a);
+	ck_assert_int_lt(atomic_exchange(&table_fail_in, -1), 0);
+	f.g->ops = meanwhile.ops;
+	give(&f, p, 100, b);
+	if (used_meanwhile)
+		EXPECT(&f, "free-unordered");
+	else
+		EXPECT(&f);
+	fixture_close(&f);
+	fixture_forget_reports(&f);
+}
+
+START_TEST(a_wait_without_memory_does_not_cover_what_was_queued_during_it)
+{
+	for (int memory = 0; memory < 2; memory++)
+		for (int used_meanwhile = 0; used_meanwhile < 2; used_meanwhile++)
+			wait_and_free_elsewhere(memory, used_meanwhile);
+}
+END_TEST
+
 UNIT_MAIN("guard order", a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it,
 	  a_free_that_many_streams_are_missing_from_waits_for_each,
 	  two_late_frees_that_follow_each_others_streams_do_not_wait_for_each_other,
 	  a_late_free_whose_order_cannot_be_queued_waits_for_the_host,
 	  an_unordered_write_does_not_hide_the_one_before_it, a_use_that_confirm_lets_through_is_waited_for,
-	  a_stream_that_goes_without_a_marker_leaves_nothing_behind)
+	  a_stream_that_goes_without_a_marker_leaves_nothing_behind,
+	  a_wait_without_memory_does_not_cover_what_was_queued_during_it)

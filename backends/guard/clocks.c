@@ -259,6 +259,17 @@ clocks_record_all(struct clocks *clocks, struct clock_vector *vector)
 }
 
 void
+clocks_reach(struct clocks *clocks, uint32_t lane, uint64_t tick)
+{
+	struct clock_lane *host = &clocks->lanes[CLOCKS_HOST];
+
+	if (host->now.tick[lane] >= tick)
+		return;
+	host->now.tick[lane] = tick;
+	host->version++;
+}
+
+void
 clocks_wait(struct clocks *clocks, uint32_t lane, const struct clock_vector *vector)
 {
 	clocks_catch_up(clocks, lane);

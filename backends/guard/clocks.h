@@ -102,4 +102,7 @@ void clocks_record_all(struct clocks *clocks, struct clock_vector *vector);
 /* The lane (or the host) continues after what `vector` stands for. */
 void clocks_wait(struct clocks *clocks, uint32_t lane, const struct clock_vector *vector);
 
+/* The host continues after everything of the lane up to this tick, and, as far as this says, nothing else. */
+void clocks_reach(struct clocks *clocks, uint32_t lane, uint64_t tick);
+
 #endif

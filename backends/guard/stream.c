@@ -203,20 +203,38 @@ stream_info(struct soma_backend *g, struct soma_backend_stream *stream, struct s
 struct snapshot {
 	struct clock_vector vector;
 	uint64_t within[SNAPSHOT_WITHIN];
-	uint32_t lane;
+	bool whole;             /* the vector holds all lanes; else the first ones */
+	uint32_t lane;          /* CLOCKS_HOST: of no single one */
+	uint64_t version, tick; /* of the lane */
 };
 
-/* Under the lock.  Room that the snapshot has not got is taken; without memory what the lane
- * knows afterwards is taken for what it knew before. */
+/* Under the lock.  Room that the snapshot has not got is taken; without memory it holds what it can, which
+ * is too little and never too much. */
 static void
 snapshot_begin(struct soma_backend *g, struct snapshot *snapshot, uint32_t lane)
 {
 	snapshot->lane = lane;
 	snapshot->vector = (struct clock_vector){ 0 };
-	if (g->clocks.width <= SNAPSHOT_WITHIN)
+	snapshot->whole =
+		g->clocks.width <= SNAPSHOT_WITHIN || clocks_reserve(&g->clocks, &snapshot->vector);
+	if (snapshot->vector.tick == NULL)
 		snapshot->vector = (struct clock_vector){ snapshot->within, SNAPSHOT_WITHIN };
-	else
-		clocks_reserve(&g->clocks, &snapshot->vector);
+}
+
+/* Of a snapshot that is not whole.  A lane that was given nothing meanwhile stands for itself; the clock of one that
+ * was given more is of what nobody has waited for. */
+static void
+learn_in_part(struct soma_backend *g, const struct snapshot *snapshot)
+{
+	const struct clock_lane *lane = &g->clocks.lanes[snapshot->lane];
+
+	if (snapshot->lane != CLOCKS_HOST && lane->version == snapshot->version) {
+		clocks_wait(&g->clocks, CLOCKS_HOST, &lane->now);
+		return;
+	}
+	clocks_wait(&g->clocks, CLOCKS_HOST, &snapshot->vector);
+	if (snapshot->lane != CLOCKS_HOST)
+		clocks_reach(&g->clocks, snapshot->lane, snapshot->tick);
 }
 
 static void
@@ -225,10 +243,10 @@ snapshot_end(struct soma_backend *g, struct snapshot *snapshot, bool learned)
 	bool within = snapshot->vector.tick == snapshot->within;
 
 	pthread_mutex_lock(&g->lock);
-	if (learned && snapshot->vector.tick != NULL)
+	if (learned && snapshot->whole)
 		clocks_wait(&g->clocks, CLOCKS_HOST, &snapshot->vector);
 	else if (learned)
-		clocks_wait(&g->clocks, CLOCKS_HOST, &g->clocks.lanes[snapshot->lane].now);
+		learn_in_part(g, snapshot);
 	if (!within)
 		clocks_release(&g->clocks, &snapshot->vector);
 	pthread_mutex_unlock(&g->lock);
@@ -240,6 +258,8 @@ snapshot_lane(struct soma_backend *g, struct snapshot *snapshot, uint32_t lane)
 	pthread_mutex_lock(&g->lock);
 	snapshot_begin(g, snapshot, lane);
 	clocks_look(&g->clocks, lane, &snapshot->vector);
+	snapshot->version = g->clocks.lanes[lane].version;
+	snapshot->tick = g->clocks.lanes[lane].now.tick[lane];
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -248,13 +268,11 @@ snapshot_event(struct soma_backend *g, struct snapshot *snapshot, const struct s
 {
 	pthread_mutex_lock(&g->lock);
 	snapshot_begin(g, snapshot, CLOCKS_HOST);
-	if (snapshot->vector.tick != NULL) {
-		uint32_t width = event->stands_for.width;
-		width = width < snapshot->vector.width ? width : snapshot->vector.width;
-		memset(snapshot->vector.tick, 0, snapshot->vector.width * sizeof(uint64_t));
-		if (width > 0)
-			memcpy(snapshot->vector.tick, event->stands_for.tick, width * sizeof(uint64_t));
-	}
+	uint32_t width = event->stands_for.width;
+	width = width < snapshot->vector.width ? width : snapshot->vector.width;
+	memset(snapshot->vector.tick, 0, snapshot->vector.width * sizeof(uint64_t));
+	if (width > 0)
+		memcpy(snapshot->vector.tick, event->stands_for.tick, width * sizeof(uint64_t));
 	pthread_mutex_unlock(&g->lock);
 }
 
