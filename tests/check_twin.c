@@ -77,11 +77,14 @@ START_TEST(a_twin_needs_a_backend_with_a_pool_that_places_the_blocks)
 	const struct soma_pool_config alone = { .size = sizeof alone, .twin = true };
 
 	ck_is(soma_pool_create(&alone, NULL, &pool), NOT_SUPPORTED);
-	refused(FAKE_ORDERED, (struct soma_pool_config){ .placement = SOMA_PLACEMENT_BACKEND }, "such as async");
+	refused(FAKE_ORDERED, (struct soma_pool_config){ .placement = SOMA_PLACEMENT_BACKEND },
+		"such as async");
 	refused(CAN | SOMA_BACKEND_GUARD, (struct soma_pool_config){ 0 }, "guard");
-	refused(CAN, (struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL }, "placement=backend was expected");
+	refused(CAN, (struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL },
+		"placement=backend was expected");
 	refused(CAN, (struct soma_pool_config){ .max_size = SEGMENT }, "maximum");
-	refused(CAN, (struct soma_pool_config){ .initial_size = SEGMENT, .placement = SOMA_PLACEMENT_BACKEND },
+	refused(CAN,
+		(struct soma_pool_config){ .initial_size = SEGMENT, .placement = SOMA_PLACEMENT_BACKEND },
 		"initial size");
 }
 END_TEST

@@ -89,7 +89,8 @@ static struct soma_twin_report
 end(struct play *p, void (*expect)(const struct soma_twin_report *report))
 {
 	for (int i = 0; i < BLOCKS; i++) {
-		uint64_t stream = p->blocks[i] != NULL ? soma_allocation_stream_id(p->blocks[i]) : p->streams[0];
+		uint64_t stream =
+			p->blocks[i] != NULL ? soma_allocation_stream_id(p->blocks[i]) : p->streams[0];
 		OK(soma_allocation_release(p->blocks[i]));
 		OK(soma_pool_synchronize(p->pool, stream));
 	}
@@ -193,7 +194,8 @@ START_TEST(the_drivers_threshold_and_reuse_are_the_models)
 	uint64_t value;
 
 	start_fake();
-	OK(open_runtime("backend=async,twin=on,async.release_threshold=96M,async.reuse_opportunistic=off", &runtime));
+	OK(open_runtime("backend=async,twin=on,async.release_threshold=96M,async.reuse_opportunistic=off",
+			&runtime));
 	OK(soma_runtime_pool_create(runtime, &pool));
 	OK(soma_pool_get_attribute(pool, SOMA_POOL_RELEASE_THRESHOLD, &value));
 	ck_assert_uint_eq(value, 96 * MB);
@@ -255,4 +257,5 @@ END_TEST
 
 CUDA_MAIN("twin_cuda", programs_of_whole_segments_agree_in_everything,
 	  programs_of_any_size_and_order_agree_in_used, the_drivers_threshold_and_reuse_are_the_models,
-	  a_configuration_that_cannot_have_a_twin_says_why, a_second_pool_over_the_backend_is_the_firsts_divergence)
+	  a_configuration_that_cannot_have_a_twin_says_why,
+	  a_second_pool_over_the_backend_is_the_firsts_divergence)

@@ -270,9 +270,10 @@ enum soma_status soma_pool_set_attribute(struct soma_pool *pool, enum soma_pool_
  * divergence of either with the operations that led there.  It is for finding out whether the model is right
  * about a driver, not for use: its allocations, frees, events and trims are one at a time.
  *
- * It needs a backend that has a pool of its own and no guard, PLACEMENT_BACKEND, neither initial_size nor max_size, and
- * that pool for itself: nothing may be allocated from it when the pool is made, which trims it, and blocks
- * that are made from it by others count as a divergence.  Else soma_pool_create() is SOMA_STATUS_NOT_SUPPORTED.
+ * It needs a backend that has a pool of its own and no guard, PLACEMENT_BACKEND, neither initial_size nor
+ * max_size, and that pool for itself: nothing may be allocated from it when the pool is made, which trims it,
+ * and blocks that others make from it later are a divergence.  Else soma_pool_create() is
+ * SOMA_STATUS_NOT_SUPPORTED.
  * The model has the backend's release threshold and reuse attributes, not the config's nor the policy's;
  * setting an attribute sets it in both.
  *
@@ -281,8 +282,8 @@ enum soma_status soma_pool_set_attribute(struct soma_pool *pool, enum soma_pool_
  *     multiple that each size is rounded up to.  It is taken to fall when a free is called.  If a divergence
  *     is as large as the other answer would make it, the text says so.
  *   - where blocks go within what is reserved: neither the order in which a driver looks at free blocks nor
- *     how it joins them is documented, and RESERVED depends on them by steps (32 MiB with the policy "cuda").  A difference
- *     up to twin_reserved_tolerance bytes is counted, and no divergence.
+ *     how it joins them is documented, and RESERVED depends on both, by steps (32 MiB with the policy "cuda").
+ *     A difference up to twin_reserved_tolerance bytes is counted, and no divergence.
  *   - what a driver gives back on its way to an allocation that fails, and what happens between a wait
  *     and the comparison when several threads use the pool: `disturbed` counts both; RESERVED may then differ.
  */

@@ -80,16 +80,20 @@ check_twin(const struct checked *checked, const struct soma_resource *resource)
 	if (!checked->config.twin)
 		return SOMA_STATUS_OK;
 	if ((can & SOMA_BACKEND_GUARD) != 0)
-		return soma__fail(NOT_SUPPORTED, "twin over a guard: what it adds to blocks and keeps of them "
-						 "is in the backend's figures");
+		return soma__fail(NOT_SUPPORTED,
+				  "twin over a guard: what it adds to blocks and keeps of them "
+				  "is in the backend's figures");
 	if ((can & SOMA_BACKEND_POOL) == 0)
-		return soma__fail(NOT_SUPPORTED, "twin: a backend with a pool of its own was expected, such as async");
+		return soma__fail(NOT_SUPPORTED,
+				  "twin: a backend with a pool of its own was expected, such as async");
 	if (checked->placement != SOMA_PLACEMENT_BACKEND)
-		return soma__fail(NOT_SUPPORTED, "twin with placement=pool: its blocks are none of the backend's "
-						 "pool; placement=backend was expected");
+		return soma__fail(NOT_SUPPORTED,
+				  "twin with placement=pool: its blocks are none of the backend's "
+				  "pool; placement=backend was expected");
 	if (checked->config.max_size != 0 || checked->config.initial_size != 0)
-		return soma__fail(NOT_SUPPORTED, "twin: neither a maximum nor an initial size was expected: the "
-						 "backend's pool has its own");
+		return soma__fail(NOT_SUPPORTED,
+				  "twin: neither a maximum nor an initial size was expected: the "
+				  "backend's pool has its own");
 	return SOMA_STATUS_OK;
 }
 

@@ -156,13 +156,13 @@ soma__pool_settle(struct soma_pool *pool)
 static void
 tell_twin(struct soma_pool *pool, const struct soma_allocation *handle, const struct freeing *how)
 {
-	soma__twin_note(pool, (struct soma__twin_operation){
-				      .op = how->now ? SOMA__TWIN_FREE_NOW : SOMA__TWIN_FREE,
-				      .stream = how->now ? handle->stream : how->stream,
-				      .event_stream = handle->stream,
-				      .ptr = handle->ptr,
-				      .size = handle->size,
-				      .generation = handle->id.generation });
+	soma__twin_note(pool,
+			(struct soma__twin_operation){ .op = how->now ? SOMA__TWIN_FREE_NOW : SOMA__TWIN_FREE,
+						       .stream = how->now ? handle->stream : how->stream,
+						       .event_stream = handle->stream,
+						       .ptr = handle->ptr,
+						       .size = handle->size,
+						       .generation = handle->id.generation });
 }
 
 /* With the mutex held, which is let go meanwhile. */

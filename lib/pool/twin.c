@@ -17,8 +17,7 @@
 #include "lib/model/driven.h"
 #include "lib/resource/terminal.h"
 
-#define SAME(name) \
-	_Static_assert((int)SOMA_POOL_##name == (int)SOMA_BACKEND_##name, "passed on as they are")
+#define SAME(name) _Static_assert((int)SOMA_POOL_##name == (int)SOMA_BACKEND_##name, "passed on as they are")
 SAME(REUSE_FOLLOW_EVENT_DEPENDENCIES);
 SAME(REUSE_ALLOW_OPPORTUNISTIC);
 SAME(REUSE_ALLOW_INTERNAL_DEPENDENCIES);
@@ -286,9 +285,11 @@ guess(const struct soma_pool *pool, const struct figures *now, unsigned which, c
 	uint64_t model = now->model[which], driver = now->driver[which], foreign = foreign_bytes(pool, now);
 
 	if (foreign > 0)
-		snprintf(text, size, "; %" PRIu64 " bytes of the resource's blocks are not this pool's", foreign);
+		snprintf(text, size, "; %" PRIu64 " bytes of the resource's blocks are not this pool's",
+			 foreign);
 	else if (which == SOMA__TWIN_USED && driver == twin->rounded)
-		snprintf(text, size, "; the driver's is the sum of sizes rounded up to %" PRIu64, twin->alignment);
+		snprintf(text, size, "; the driver's is the sum of sizes rounded up to %" PRIu64,
+			 twin->alignment);
 	else if (which == SOMA__TWIN_USED && driver == now->used)
 		snprintf(text, size, "; the driver's is the sum of sizes as requested");
 	else if (which == SOMA__TWIN_USED && driver > model && driver - model == now->pending)
@@ -309,9 +310,10 @@ diverge(struct soma_pool *pool, const struct figures *now, unsigned which)
 
 	guess(pool, now, which, why, sizeof why);
 	snprintf(text, sizeof text,
-		 "%s is %" PRIu64 " in the model and %" PRIu64
-		 " in the backend's pool (comparison %" PRIu64 ", after operation %" PRIu64 ")%s",
-		 figures[which].name, now->model[which], now->driver[which], twin->compared, twin->operations, why);
+		 "%s is %" PRIu64 " in the model and %" PRIu64 " in the backend's pool (comparison %" PRIu64
+		 ", after operation %" PRIu64 ")%s",
+		 figures[which].name, now->model[which], now->driver[which], twin->compared, twin->operations,
+		 why);
 	soma__log(SOMA_LOG_WARNING, "twin of a pool of device %d: %s", pool->device, text);
 	length = strlen(text) + 1;
 	soma__pool_lock(pool);

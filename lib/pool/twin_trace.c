@@ -92,8 +92,8 @@ first_of(const struct writer *w, uint64_t ptr, uint64_t end)
 static void
 put_earlier_block(struct writer *w, uint64_t stream, uint64_t ptr, uint64_t size, uint64_t generation)
 {
-	put(w, "%" PRIu64 ",0,alloc,%d,%" PRIu64 ",0x%" PRIx64 ",%" PRIu64 ",,%" PRIu64 ",earlier\n", w->first,
-	    w->pool->device, stream, ptr, size, generation);
+	put(w, "%" PRIu64 ",0,alloc,%d,%" PRIu64 ",0x%" PRIx64 ",%" PRIu64 ",,%" PRIu64 ",earlier\n",
+	    w->first, w->pool->device, stream, ptr, size, generation);
 }
 
 /* What is freed later and was not allocated by then; and what is still live and none of them touched. */
@@ -118,8 +118,8 @@ put_earlier_blocks(struct writer *w)
 				put_earlier_block(w, h->stream, h->ptr, h->size, h->id.generation);
 		}
 	if (left_out > 0)
-		put(w, "%" PRIu64 ",0,mark,%d,0,0,0,soma,,up to %" PRIu64 " more blocks were live\n", w->first,
-		    pool->device, left_out);
+		put(w, "%" PRIu64 ",0,mark,%d,0,0,0,soma,,up to %" PRIu64 " more blocks were live\n",
+		    w->first, pool->device, left_out);
 }
 
 /* ---- streams and events ------------------------------------------------------------------------ */
@@ -192,8 +192,8 @@ put_operation(struct writer *w, uint64_t number)
 	    "%" PRIu64 ",0,%s,%d,%" PRIu64 ",0x%" PRIx64 ",%" PRIu64 ",,%" PRIu64 ",used %" PRIu64
 	    " reserved %" PRIu64 "\n",
 	    number + 1, names[o->op], w->pool->device, o->stream,
-	    event ? event_name(o->event_stream, o->event_seq) : o->ptr, o->size, o->generation,
-	    o->used, o->reserved);
+	    event ? event_name(o->event_stream, o->event_seq) : o->ptr, o->size, o->generation, o->used,
+	    o->reserved);
 }
 
 const char *

@@ -62,8 +62,8 @@ parse_unit(const struct soma__option *option, const char *text, void *field)
 	uint32_t unit;
 
 	if (soma__option_u32(option, text, &unit) != SOMA_STATUS_OK || unit == 0)
-		return soma__error_text(SOMA_STATUS_INVALID_VALUE, "\"%.64s\" is not a number from 1 to %u", text,
-					UINT32_MAX);
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE, "\"%.64s\" is not a number from 1 to %u",
+					text, UINT32_MAX);
 	*(uint32_t *)field = unit;
 	return SOMA_STATUS_OK;
 }
@@ -94,7 +94,8 @@ const struct soma__option soma__runtime_options[] = {
 	{ "max_pool_size", "0", "bytes that a pool may reserve; 0: no limit", FIELD(max_pool_size),
 	  soma__option_size, NULL },
 	{ "twin", "off",
-	  "on: pools compare their model with the backend's own pool at every synchronisation and trim, and tell the "
+	  "on: pools compare their model with the backend's own pool at every synchronisation and trim, and "
+	  "tell the "
 	  "first divergence; for finding out whether the model is right, not for use",
 	  FIELD(twin), soma__option_bool, NULL },
 	{ "twin_used_unit", "1",

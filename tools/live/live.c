@@ -359,6 +359,7 @@ live_result_fini(struct live_result *result)
 	free(result->twin.used.trace);
 	free(result->twin.reserved.text);
 	free(result->twin.reserved.trace);
+	result->twin = (struct live_twin){ 0 };
 }
 
 bool

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps as calls of a pool.  Blocks are not written: what is compared is how many bytes there are.  A free on another stream
- * than the block's own first waits for that one, as programs do.
+ * Steps as calls of a pool.  Blocks are not written: what is compared is how many bytes there are.  A free on
+ * another stream than the block's own first waits for that one, as programs do.
  */
 #include "tools/live/paired.h"
 
@@ -23,11 +23,11 @@ struct paired {
 	struct paired_marker {
 		bool recorded;
 		uint64_t stream, seq;
-	} *markers;
+	} * markers;
 	struct paired_block {
 		struct soma_allocation *allocation; /* NULL: it is not there */
 		uint64_t free_stream;
-	} *blocks;
+	} * blocks;
 };
 
 /* ---- noticing ------------------------------------------------------------------------- */
@@ -321,37 +321,56 @@ open_pool(struct paired *p)
 	return status;
 }
 
+static void
+init(struct paired *p)
+{
+	const struct program *program = p->program;
+
+	p->streams = xcalloc(program->stream_count, sizeof *p->streams);
+	p->markers = xcalloc(program->marker_count, sizeof *p->markers);
+	p->blocks = xcalloc(program->block_count, sizeof *p->blocks);
+	for (uint32_t i = program->legacy; i < program->stream_count; i++)
+		p->streams[i] = NO_STREAM;
+}
+
+/* After a failure there are still blocks. */
+static void
+fini(struct paired *p)
+{
+	for (uint32_t i = 0; i < p->program->block_count; i++)
+		(void)soma_allocation_release(p->blocks[i].allocation);
+	(void)soma_pool_destroy(p->pool);
+	for (uint32_t i = 0; i < p->program->stream_count; i++)
+		(void)destroy(p, i);
+	free(p->streams);
+	free(p->markers);
+	free(p->blocks);
+}
+
+static enum soma_status
+say(struct trace_error *error, const char *when, enum soma_status status)
+{
+	if (status != SOMA_STATUS_OK)
+		snprintf(error->text, sizeof error->text, "%s%s", when, soma_error_last()->text);
+	return status;
+}
+
 enum soma_status
 paired_run(struct stack *stack, const struct program *program, const struct live_options *options,
 	   struct live_result *result, struct trace_error *error)
 {
 	struct paired p = { .program = program, .options = options, .result = result, .stack = stack };
-	enum soma_status status = open_pool(&p);
+	enum soma_status status;
 
-	if (status != SOMA_STATUS_OK)
-		snprintf(error->text, sizeof error->text, "%s", soma_error_last()->text);
-	p.streams = xcalloc(program->stream_count, sizeof *p.streams);
-	p.markers = xcalloc(program->marker_count, sizeof *p.markers);
-	p.blocks = xcalloc(program->block_count, sizeof *p.blocks);
-	for (uint32_t i = program->legacy; i < program->stream_count; i++)
-		p.streams[i] = NO_STREAM;
+	init(&p);
+	status = say(error, "", open_pool(&p));
 	uint64_t before = times_now();
 	if (status == SOMA_STATUS_OK)
 		status = run_steps(&p, error);
 	result->wall_ns = times_now() - before;
-	if (status == SOMA_STATUS_OK) {
-		status = settle(&p);
-		if (status != SOMA_STATUS_OK)
-			snprintf(error->text, sizeof error->text, "after the last event: %s", soma_error_last()->text);
-	}
-	for (uint32_t i = 0; i < program->block_count; i++)
-		(void)soma_allocation_release(p.blocks[i].allocation);
-	(void)soma_pool_destroy(p.pool);
-	for (uint32_t i = 0; i < program->stream_count; i++)
-		(void)destroy(&p, i);
-	free(p.streams);
-	free(p.markers);
-	free(p.blocks);
+	if (status == SOMA_STATUS_OK)
+		status = say(error, "after the last event: ", settle(&p));
+	fini(&p);
 	if (status != SOMA_STATUS_OK)
 		live_result_fini(result);
 	return status;
