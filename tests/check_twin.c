@@ -600,6 +600,36 @@ START_TEST(an_owners_callback_may_use_the_pool)
 }
 END_TEST
 
+static void
+use_during_wait(struct soma_backend *backend, enum fake_op op, void *context)
+{
+	struct soma_allocation **spare = context;
+
+	(void)backend;
+	if (op == FAKE_STREAM_SYNCHRONIZE && *spare != NULL) {
+		struct soma_allocation *x = *spare;
+		*spare = NULL;
+		drop(x, b);
+	}
+}
+
+START_TEST(what_is_done_during_a_wait_is_counted_and_used_still_the_same)
+{
+	open_twin((struct soma_pool_config){ TWIN });
+	struct soma_allocation *spare = alloc(p, 3000, b);
+	fake->context = &spare;
+	fake->before = use_during_wait;
+	ck_ok(soma_pool_synchronize(p, a));
+	fake->before = NULL;
+	ck_assert_ptr_null(spare);
+	ck_assert_uint_eq(report().disturbed, 1);
+	ck_ok(soma_pool_synchronize(p, a));
+	ck_assert_uint_eq(report().disturbed, 1);
+	expect_agreement(2);
+	close_fake();
+}
+END_TEST
+
 #define THREADS 4
 
 static void *
@@ -645,4 +675,5 @@ UNIT_MAIN("twin", a_twin_needs_a_backend_with_a_pool_that_places_the_blocks,
 	  the_operations_that_led_there_are_a_trace_that_ends_with_the_same_bytes,
 	  more_live_blocks_than_a_trace_holds_are_told_by_their_number, every_host_allocation_may_fail,
 	  every_call_of_the_backend_may_fail, an_owners_callback_may_use_the_pool,
+	  what_is_done_during_a_wait_is_counted_and_used_still_the_same,
 	  threads_are_one_at_a_time_and_used_is_the_same_throughout)
