@@ -572,6 +572,35 @@ START_TEST(every_call_of_the_backend_may_fail)
 }
 END_TEST
 
+/* Each allocation is a new peak.  The backend has made the block when the model finds no memory. */
+START_TEST(an_allocation_that_the_model_cannot_take_is_in_the_backends_peak_and_no_divergence)
+{
+	enum { COUNT = 3000 };
+	struct soma_allocation **held = calloc(COUNT, sizeof *held);
+	unsigned undone = 0;
+
+	open_twin((struct soma_pool_config){ TWIN, .twin_reserved_tolerance = UINT64_MAX });
+	for (unsigned i = 0; i < COUNT; i++) {
+		uint64_t peak = fake->used_high;
+		soma__arena_fail_nth(1 + i % 4);
+		enum soma_status status = soma_pool_alloc(p, 1000 + i, a, &held[i]);
+		soma__arena_fail_nth(0);
+		if (status == SOMA_STATUS_OK)
+			continue;
+		ck_is(status, OUT_OF_HOST_MEMORY);
+		undone += fake->used_high > peak;
+		ck_ok(soma_pool_synchronize(p, a));
+	}
+	ck_assert_uint_gt(undone, 0);
+	ck_assert_uint_ge(report().disturbed, undone);
+	ck_assert_msg(!report().used_divergence.happened, "%s", report().used_divergence.text);
+	for (unsigned i = 0; i < COUNT; i++)
+		ck_ok(soma_allocation_release(held[i]));
+	free(held);
+	close_fake();
+}
+END_TEST
+
 static bool
 make_room(void *context, uint64_t needed, unsigned attempt)
 {
@@ -675,5 +704,6 @@ UNIT_MAIN("twin", a_twin_needs_a_backend_with_a_pool_that_places_the_blocks,
 	  the_operations_that_led_there_are_a_trace_that_ends_with_the_same_bytes,
 	  more_live_blocks_than_a_trace_holds_are_told_by_their_number, every_host_allocation_may_fail,
 	  every_call_of_the_backend_may_fail, an_owners_callback_may_use_the_pool,
+	  an_allocation_that_the_model_cannot_take_is_in_the_backends_peak_and_no_divergence,
 	  what_is_done_during_a_wait_is_counted_and_used_still_the_same,
 	  threads_are_one_at_a_time_and_used_is_the_same_throughout)
