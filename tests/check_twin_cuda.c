@@ -187,6 +187,36 @@ START_TEST(programs_of_any_size_and_order_agree_in_used)
 }
 END_TEST
 
+/* By the driver's implicit order, where no other reuse is allowed. */
+START_TEST(the_legacy_streams_blocks_are_reused_on_blocking_streams_in_both)
+{
+	struct play p;
+	uint64_t blocking;
+
+	start_fake();
+	fake.restart();
+	fake.check_signals(false);
+	fake.mode(FAKE_STEPPED, 1, 20);
+	begin(&p, 1, "release_threshold=all,async.reuse_opportunistic=off,async.reuse_internal=off");
+	OK(soma_resource_stream_create(soma_runtime_resource(p.runtime), SOMA_STREAM_BLOCKING, &blocking));
+	for (int i = 0; i < 4; i++) {
+		uint64_t stream = i % 2 == 0 ? 0 : blocking;
+		OK(soma_pool_alloc(p.pool, FAKE_RESERVE_STEP, stream, &p.blocks[0]));
+		OK(soma_pool_free(p.blocks[0], stream));
+		OK(soma_allocation_release(p.blocks[0]));
+	}
+	p.blocks[0] = NULL;
+	OK(soma_pool_synchronize(p.pool, p.streams[0]));
+	struct soma_twin_report report = report_of(&p);
+	ck_assert_uint_eq(report.compared, 1);
+	expect_all(&report);
+	OK(soma_pool_synchronize(p.pool, 0));
+	OK(soma_pool_synchronize(p.pool, blocking));
+	OK(soma_resource_stream_destroy(soma_runtime_resource(p.runtime), blocking));
+	(void)end(&p, expect_all);
+}
+END_TEST
+
 START_TEST(the_drivers_threshold_and_reuse_are_the_models)
 {
 	struct soma_runtime *runtime;
@@ -256,6 +286,8 @@ START_TEST(a_second_pool_over_the_backend_is_the_firsts_divergence)
 END_TEST
 
 CUDA_MAIN("twin_cuda", programs_of_whole_segments_agree_in_everything,
-	  programs_of_any_size_and_order_agree_in_used, the_drivers_threshold_and_reuse_are_the_models,
+	  programs_of_any_size_and_order_agree_in_used,
+	  the_legacy_streams_blocks_are_reused_on_blocking_streams_in_both,
+	  the_drivers_threshold_and_reuse_are_the_models,
 	  a_configuration_that_cannot_have_a_twin_says_why,
 	  a_second_pool_over_the_backend_is_the_firsts_divergence)

@@ -215,8 +215,10 @@ static enum soma_status
 make_stream(struct soma_pool *pool, struct soma__stream *place, uint64_t id, struct soma__pool_stream *stream)
 {
 	bool blocking = soma__order_is_blocking(pool->resource, place);
-	/* In an account beside the resource's own blocks there is nothing that a wait would be worth. */
-	unsigned flags = blocking && pool->placed ? SOMA_STREAM_BLOCKING : SOMA_STREAM_NON_BLOCKING;
+	/* In an account beside the resource's own blocks there is nothing that a wait would be worth, but that
+	 * a twin reuses what the driver does. */
+	bool follows = blocking && (pool->placed || pool->twin != NULL);
+	unsigned flags = follows ? SOMA_STREAM_BLOCKING : SOMA_STREAM_NON_BLOCKING;
 	enum soma_status status = SOMA_STATUS_OK;
 
 	stream->model = 0;
