@@ -4,8 +4,10 @@
  * USED is the same all the while.
  */
 #include <limits.h>
+#include <sched.h>
 
 #include "lib/arena/arena.h"
+#include "lib/pool/pool.h"
 #include "tests/twin_fixture.h"
 
 static bool
@@ -227,8 +229,124 @@ START_TEST(threads_are_one_at_a_time_and_used_is_the_same_throughout)
 }
 END_TEST
 
+/* ---- destroyed under its users -------------------------------------------------------- */
+
+/* In the middle of this call of the backend's, once. */
+struct ending {
+	enum fake_op op;
+	bool with_another; /* when a second thread waits for its turn */
+	pthread_t other;
+	bool done;
+};
+
+static void *
+record_in_turn(void *argument)
+{
+	uint64_t seq;
+
+	ck_ok(soma_pool_record_event(argument, a, &seq));
+	return NULL;
+}
+
+static uint32_t
+users(void)
+{
+	uint32_t count;
+
+	soma__pool_lock(p);
+	count = p->users;
+	soma__pool_unlock(p);
+	return count;
+}
+
+static void
+destroy_within(struct soma_backend *backend, enum fake_op op, void *context)
+{
+	struct ending *ending = context;
+
+	(void)backend;
+	if (op != ending->op || ending->done)
+		return;
+	ending->done = true;
+	if (ending->with_another) {
+		ck_assert_int_eq(pthread_create(&ending->other, NULL, record_in_turn, p), 0);
+		while (users() < 2)
+			sched_yield();
+	}
+	ck_ok(soma_pool_destroy(p));
+}
+
+static void
+begin_ending(struct ending *ending, enum fake_op op)
+{
+	open_twin((struct soma_pool_config){ TWIN });
+	*ending = (struct ending){ .op = op };
+	fake->context = ending;
+	fake->before = destroy_within;
+}
+
+static void
+expect_over(const struct ending *ending)
+{
+	ck_assert(ending->done);
+	fake_run_all(fake);
+	ck_ok(soma_resource_reap_pending(resource));
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+	ck_assert_int_eq(fake->live_count, 0);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+
+START_TEST(a_pool_that_is_destroyed_during_a_call_lasts_until_its_end)
+{
+	static const enum fake_op within[] = { FAKE_STREAM_SYNCHRONIZE, FAKE_POOL_TRIM, FAKE_POOL_GET,
+					       FAKE_POOL_SET };
+
+	for (size_t i = 0; i < sizeof within / sizeof within[0]; i++) {
+		struct ending ending;
+		begin_ending(&ending, within[i]);
+		if (within[i] == FAKE_POOL_TRIM)
+			ck_ok(soma_pool_trim(p, 0));
+		else if (within[i] == FAKE_POOL_SET)
+			ck_ok(soma_pool_set_attribute(p, SOMA_POOL_RELEASE_THRESHOLD, 0));
+		else
+			ck_ok(soma_pool_synchronize(p, a));
+		expect_over(&ending);
+	}
+}
+END_TEST
+
+START_TEST(a_pool_that_is_destroyed_during_an_allocation_or_a_free_lasts_until_its_end)
+{
+	struct soma_allocation *x;
+	struct ending ending;
+
+	begin_ending(&ending, FAKE_ALLOC);
+	ck_is(soma_pool_alloc(p, 1000, a, &x), INVALID_VALUE);
+	expect_over(&ending);
+	begin_ending(&ending, FAKE_FREE);
+	ck_ok(soma_allocation_release(alloc(p, 1000, a)));
+	expect_over(&ending);
+}
+END_TEST
+
+START_TEST(who_waits_for_the_turn_keeps_a_pool_that_is_destroyed)
+{
+	struct ending ending;
+
+	begin_ending(&ending, FAKE_POOL_TRIM);
+	ending.with_another = true;
+	ck_ok(soma_pool_trim(p, 0));
+	pthread_join(ending.other, NULL);
+	expect_over(&ending);
+}
+END_TEST
+
 UNIT_MAIN("twin_faults", every_host_allocation_may_fail, every_call_of_the_backend_may_fail,
 	  an_owners_callback_may_use_the_pool,
 	  an_allocation_that_the_model_cannot_take_is_in_the_backends_peak_and_no_divergence,
 	  what_is_done_during_a_wait_is_counted_and_used_still_the_same,
-	  threads_are_one_at_a_time_and_used_is_the_same_throughout)
+	  threads_are_one_at_a_time_and_used_is_the_same_throughout,
+	  a_pool_that_is_destroyed_during_a_call_lasts_until_its_end,
+	  a_pool_that_is_destroyed_during_an_allocation_or_a_free_lasts_until_its_end,
+	  who_waits_for_the_turn_keeps_a_pool_that_is_destroyed)
