@@ -23,6 +23,7 @@ struct reading {
 	uint64_t alignment;
 	size_t count_max;
 	uint64_t now;
+	bool began; /* something did at this moment: what ends now ends at the next one */
 	uint64_t requested, rounded; /* live */
 };
 
@@ -42,6 +43,7 @@ begin(struct reading *reading, uint64_t ptr, uint64_t size)
 	struct life *life = table_add(&reading->blocks, ptr);
 	struct lives *lives = reading->lives;
 
+	reading->began = true;
 	life->lower = reading->now;
 	life->size = size;
 	reading->requested += size;
@@ -67,14 +69,17 @@ static void
 end(struct reading *reading, struct life *life, bool remove)
 {
 	struct lives *lives = reading->lives;
-	struct pack_item item = { life->lower, reading->now, life->size, 0 };
+	struct pack_item item = { .lower = life->lower, .size = life->size };
 
+	reading->now += reading->began;
+	reading->began = false;
+	item.upper = reading->now;
 	end_use(reading, life);
 	if (remove)
 		table_remove(&reading->blocks, life);
 	if (lives->count == reading->count_max)
 		lives->complete = false;
-	if (!lives->complete || item.lower == item.upper)
+	if (!lives->complete)
 		return;
 	lives->items = xgrow(lives->items, &lives->room, lives->count, sizeof *lives->items);
 	lives->items[lives->count++] = item;
@@ -85,7 +90,6 @@ see_event(struct reading *reading, const struct trace_event *event)
 {
 	struct life *life = table_find(&reading->blocks, event->ptr);
 
-	reading->now++;
 	switch (event->op) {
 	case TRACE_ALLOC:
 		if (event->ptr == 0 || event->size == 0)
@@ -136,7 +140,6 @@ read_events(struct reading *reading, struct trace_reader *reader, int32_t device
 	while ((result = trace_next(reader, &event, error)) == TRACE_OK)
 		if (event.device == device)
 			see_event(reading, &event);
-	reading->now++;
 	while ((life = table_next(&reading->blocks, &cursor)) != NULL)
 		end(reading, life, false);
 	return result == TRACE_ERROR ? TRACE_ERROR : TRACE_OK;

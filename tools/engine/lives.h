@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lifetimes of a device's blocks, as an offline packing wants them: in events.
+ * The lifetimes of a device's blocks, as an offline packing wants them.
  */
 #ifndef SOMA_TOOLS_ENGINE_LIVES_H
 #define SOMA_TOOLS_ENGINE_LIVES_H
@@ -18,8 +18,9 @@ struct lives {
 };
 
 /*
- * A block's addresses are taken until its free has completed in the trace.  Times are the
- * device's events, from 1; what was there at the start lives from 0.
+ * A block's addresses are taken until its free has completed in the trace.  Times count
+ * moments: ends, then beginnings, as many as follow each other.  So what begins in place of
+ * something begins when that ends.
  */
 enum soma_status lives_read(struct replay_session *session, int32_t device, uint64_t alignment,
 			    size_t count_max, struct lives *lives, struct trace_error *error);

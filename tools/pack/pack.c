@@ -22,7 +22,7 @@
 /* Within this part of the bound it is good enough; and within the other one once a third of the
  * steps is used. */
 #define GOOD_ENOUGH 1000
-#define GOOD_ENOUGH_LATER 100
+#define GOOD_ENOUGH_LATER 50
 
 struct search {
 	struct reduced reduced;
