@@ -22,7 +22,7 @@
 
 struct fit_values {
 	uint64_t capacity;
-	unsigned policy, complete;
+	unsigned policy, complete, upper;
 	int32_t device;
 	bool json;
 };
@@ -37,7 +37,7 @@ const char *const fit_paragraphs[] = {
 	"is marked: it passes, and one byte less fails, but something smaller may pass, too.",
 	"The packing is the best of several orders, improved for a fixed number of steps, so that the answer "
 	"is the same everywhere. It is checked for overlaps before it is shown. Sizes are rounded up to "
-	"512 bytes for it.",
+	"512 bytes for it, but for those of placement instances.",
 	NULL,
 };
 
@@ -51,6 +51,9 @@ const struct option_row fit_options[] = {
 	  replay_complete_names, "When a stream has executed a free; see soma replay." },
 	{ "device", 'd', OPTION_NUMBER, offsetof(struct fit_values, device), "N", NULL,
 	  "The device. The default is the one with the most allocations." },
+	{ "upper", 'u', OPTION_CHOICE, offsetof(struct fit_values, upper), "exclusive|inclusive", upper_names,
+	  "Of placement instances: whether a block is gone at the moment upper (exclusive, the default) or "
+	  "lives through it." },
 	{ "json", 'j', OPTION_FLAG, offsetof(struct fit_values, json), NULL, NULL,
 	  "Print one JSON object instead of the report; sizes in it are bytes." },
 	{ .name = NULL },
@@ -130,11 +133,13 @@ find_row(struct replay_session *session, struct answer *answer, const struct som
 static bool
 pack_lives(const struct command *command, struct answer *answer)
 {
+	/* What a placement instance says is exact. */
+	uint64_t alignment = trace_upper(answer->reader) != NULL ? 1 : ALIGNMENT;
 	struct lives *lives = &answer->lives;
 	size_t a, b;
 
 	for (size_t i = 0; i < lives->count; i++)
-		lives->items[i].size = (lives->items[i].size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+		lives->items[i].size = (lives->items[i].size + alignment - 1) / alignment * alignment;
 	pack_run(lives->items, lives->count, PACK_STEPS_DEFAULT, &answer->pack);
 	answer->packed = answer->pack.packed;
 	if (!answer->packed || pack_check(lives->items, lives->count, answer->pack.height, &a, &b))
@@ -340,7 +345,7 @@ command_fit(const struct command *command, int argc, char **argv)
 	answer.path = answer_operand(command, argc, argv, first, &status);
 	if (answer.path == NULL)
 		return status;
-	reader = answer_open(command, answer.path);
+	reader = answer_open_upper(command, answer.path, values.upper);
 	if (reader == NULL)
 		return EXIT_INPUT;
 	answer.reader = reader;

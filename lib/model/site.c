@@ -64,16 +64,22 @@ place_at_end(const struct soma_model *model, const struct soma__stream *stream, 
 }
 
 uint64_t
-soma__pages_missing(const struct soma_model *model, uint64_t pages)
+soma__pages_missing(struct soma_model *model, uint64_t pages)
 {
 	uint64_t reserved = model->stats.reserved >> model->granule_shift;
 	uint64_t room = model->max > reserved ? (model->max - reserved) >> model->mapped.page_shift : 0;
+	uint64_t wanted = soma__bytes(model, reserved + ((room + 1) << model->mapped.page_shift));
 
-	return pages > room ? pages - room : 0;
+	if (pages <= room)
+		return 0;
+	/* With room for one page more, one less is missing. */
+	if (wanted < model->least_refused)
+		model->least_refused = wanted;
+	return pages - room;
 }
 
 static void
-consider(const struct soma_model *model, const struct soma__site *site, struct soma__site *best, bool *found)
+consider(struct soma_model *model, const struct soma__site *site, struct soma__site *best, bool *found)
 {
 	if (*found && site->pages >= best->pages)
 		return;
@@ -84,7 +90,7 @@ consider(const struct soma_model *model, const struct soma__site *site, struct s
 }
 
 bool
-soma__site_choose(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
+soma__site_choose(struct soma_model *model, const struct soma__stream *stream, unsigned pool,
 		  uint64_t granules, struct soma__site *best)
 {
 	const uint32_t holes[] = { soma__hole_smallest(model, pool, granules),

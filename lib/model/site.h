@@ -25,7 +25,7 @@ soma__pages_up(const struct soma_model *model, uint64_t granules)
 }
 
 /* How many of so many pages would have to be stolen. */
-uint64_t soma__pages_missing(const struct soma_model *model, uint64_t pages);
+uint64_t soma__pages_missing(struct soma_model *model, uint64_t pages);
 
 /* There are so many idle pages besides the site's own. */
 static inline bool
@@ -35,7 +35,7 @@ soma__site_can_steal(const struct soma_model *model, const struct soma__site *si
 }
 
 /* The fewest pages to be mapped; holes before the end.  False: it can go nowhere. */
-bool soma__site_choose(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
+bool soma__site_choose(struct soma_model *model, const struct soma__stream *stream, unsigned pool,
 		       uint64_t granules, struct soma__site *best);
 
 #endif

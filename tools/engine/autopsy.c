@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/engine/blocks.h"
+#include "tools/engine/expandable.h"
 #include "tools/engine/moment.h"
 #include "tools/xalloc.h"
 
@@ -118,7 +119,10 @@ look(struct autopsy *autopsy, struct run *run, uint64_t event, uint64_t size, ui
 	moment_take(&run->streams, stream, run->padding, &autopsy->moment);
 	autopsy->holders = holders_rank_now(&run->holders, &autopsy->holder_count);
 	name_blocks(&walk, run);
-	soma_model_walk(run->model, visit, &walk);
+	if (run->streams.expandable != NULL)
+		expandable_walk(run->streams.expandable, visit, &walk);
+	else
+		soma_model_walk(run->model, visit, &walk);
 	end_segment(&walk);
 	table_fini(&walk.names);
 }

@@ -37,7 +37,7 @@ adopt_segment(struct run *run, size_t index, bool *adopted)
 	enum soma_status status;
 
 	if (!has_room(run, segment->size)) {
-		uint64_t wanted = soma_model_reserved(run->model) + segment->size;
+		uint64_t wanted = streams_reserved(&run->streams) + segment->size;
 
 		run->least_refused = wanted < run->least_refused ? wanted : run->least_refused;
 		run->result->parity.disturbed = true;

@@ -275,6 +275,7 @@ expandable_create(uint64_t capacity, uint64_t highest)
 	struct expandable *heap = xcalloc(1, sizeof *heap);
 
 	heap->limit = capacity > 0 ? capacity : UINT64_MAX;
+	heap->stats.least_refused = UINT64_MAX;
 	heap->next = SOMA_MODEL_BASE_DEFAULT;
 	if (highest > 0 && highest <= SOMA_MODEL_ADDRESS_MAX - 2 * RANGE_SIZE)
 		heap->next = round_up_to(highest + RANGE_SIZE, SMALL_UNIT);

@@ -65,6 +65,7 @@ struct expandable_stats {
 	uint64_t maps, unmaps;      /* segments of the other kind included */
 	uint64_t reproduced;        /* maps that were where they were recorded */
 	uint64_t released_for_room; /* times that growing failed first */
+	uint64_t least_refused;     /* what a growth that was refused would have come to */
 };
 
 const struct expandable_stats *expandable_stats(const struct expandable *heap);

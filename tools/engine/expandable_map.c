@@ -180,9 +180,15 @@ count_map(struct expandable *heap, uint64_t address, uint64_t size)
 }
 
 static bool
-has_room(const struct expandable *heap, uint64_t size)
+has_room(struct expandable *heap, uint64_t size)
 {
-	return size <= heap->limit && heap->stats.reserved <= heap->limit - size;
+	uint64_t wanted = heap->stats.reserved + size;
+
+	if (size <= heap->limit && heap->stats.reserved <= heap->limit - size)
+		return true;
+	if (wanted < heap->stats.least_refused)
+		heap->stats.least_refused = wanted;
+	return false;
 }
 
 /* ---- mapping ------------------------------------------------------------------------ */

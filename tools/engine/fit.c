@@ -65,6 +65,8 @@ go_up(struct search *search, uint64_t bound, uint64_t top, uint64_t events)
 			found(search, FIT_LEAST, capacity);
 			return SOMA_STATUS_OK;
 		}
+		if (search->next == UINT64_MAX)
+			return SOMA_STATUS_OK; /* what refused it does not say what it wanted */
 		capacity = search->next;
 	}
 	return SOMA_STATUS_OK;

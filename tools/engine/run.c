@@ -345,9 +345,11 @@ sum_up_expandable(struct run *run)
 	struct replay_result *result = run->result;
 
 	result->peak_reserved = stats->reserved_high;
+	if (stats->least_refused < result->least_refused)
+		result->least_refused = stats->least_refused;
 	result->counts.segments = stats->maps;
 	result->counts.live_blocks = stats->live_count;
-	result->counts.live_bytes = stats->used;
+	result->counts.live_bytes = stats->used - run->padding;
 	result->parity.segments_reproduced = stats->reproduced;
 }
 

@@ -179,6 +179,7 @@ set_expandable(struct reading *reading)
 	if (!yes && strcmp(reading->value, "False") != 0 && strcmp(reading->value, "false") != 0)
 		return wrong(reading, "True or False");
 	reading->settings->expandable = yes;
+	reading->settings->not_expandable = !yes;
 	return NULL;
 }
 
@@ -263,7 +264,9 @@ settings_parse(const char *text, struct settings *settings, char *buffer, size_t
 const char *
 settings_unsupported(const struct settings *settings)
 {
-	return settings->expandable ? "expandable segments are not replayed" : NULL;
+	if (settings->expandable && (settings->max_split > 0 || settings->collect_threshold > 0))
+		return "expandable segments are not replayed together with other rules of placement";
+	return NULL;
 }
 
 /* The divisions between two powers of two; a request above one of these goes to the next. */
@@ -295,6 +298,9 @@ settings_apply(const struct settings *settings, struct soma_policy *policy, stru
 		options->capacity = settings->capacity;
 	policy->collect_above = (uint64_t)(settings->collect_threshold * (double)options->capacity);
 	options->policy = policy;
+	if (settings->expandable || settings->not_expandable)
+		options->expandable =
+			settings->expandable ? REPLAY_EXPANDABLE_ON : REPLAY_EXPANDABLE_OFF;
 	options->round = settings->rounds ? settings_round : NULL;
 	options->round_context = settings;
 }

@@ -18,7 +18,7 @@ struct settings {
 	double collect_threshold;   /* of the capacity; 0: none */
 	unsigned divisions[SETTINGS_INTERVALS]; /* 0 and 1: none */
 	bool rounds;                /* some division is above 1 */
-	bool expandable;
+	bool expandable, not_expandable; /* neither: as the trace has them */
 	uint64_t capacity;          /* 0: not set here */
 };
 
