@@ -24,9 +24,8 @@ struct scene {
 static void
 create_stream(struct scene *s, int stream)
 {
-	ck_assert_int_eq(
-		soma_resource_stream_create(s->trace, SOMA_STREAM_NON_BLOCKING, &s->streams[stream]),
-		SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_resource_stream_create(s->trace, SOMA_STREAM_NON_BLOCKING, &s->streams[stream]),
+			 SOMA_STATUS_OK);
 }
 
 static void
@@ -40,7 +39,8 @@ begin(struct scene *s, const char *backend)
 	file = mkstemp(s->path);
 	ck_assert_int_ge(file, 0);
 	close(file);
-	ck_assert_msg(soma__resource_open(&config, &s->inner) == SOMA_STATUS_OK, "%s", soma_error_last()->text);
+	ck_assert_msg(soma__resource_open(&config, &s->inner) == SOMA_STATUS_OK, "%s",
+		      soma_error_last()->text);
 	ck_assert_int_eq(soma_trace_create(s->inner, &to, &s->trace), SOMA_STATUS_OK);
 	for (int i = 0; i < STREAMS; i++)
 		create_stream(s, i);
@@ -71,8 +71,9 @@ end_calm(struct scene *s, uint64_t uses)
 
 	end(s, &races);
 	ck_assert_uint_eq(races.uses, uses);
-	ck_assert_msg(races.total == 0, "%s: events %" PRIu64 " and %" PRIu64, race_kind_text(races.found[0].kind),
-		      races.found[0].first.event, races.found[0].second.event);
+	ck_assert_msg(races.total == 0, "%s: events %" PRIu64 " and %" PRIu64,
+		      race_kind_text(races.found[0].kind), races.found[0].first.event,
+		      races.found[0].second.event);
 	races_fini(&races);
 }
 

@@ -127,8 +127,8 @@ START_TEST(a_trace_says_what_happened)
 	ck_assert_uint_eq(stats_of(&s).live_bytes, 0);
 
 	/* With what the stack itself queued: for the use on stream 0, and for the free behind it. */
-	static const enum trace_op ops[] = { TRACE_ALLOC,          TRACE_RECORD, TRACE_WAIT, TRACE_USE,
-					     TRACE_RECORD,         TRACE_WAIT,   TRACE_FREE, TRACE_SYNC,
+	static const enum trace_op ops[] = { TRACE_ALLOC,          TRACE_RECORD,      TRACE_WAIT, TRACE_USE,
+					     TRACE_RECORD,         TRACE_WAIT,        TRACE_FREE, TRACE_SYNC,
 					     TRACE_FREE_COMPLETED, TRACE_ALLOC_FAILED };
 	const uint64_t streams[] = { stream, stream, 0, 0, 0, stream, stream, stream, stream, stream };
 	read_file(s.path);

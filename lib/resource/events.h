@@ -19,7 +19,7 @@
 struct soma__event {
 	struct soma_backend_event *handle;
 	_Atomic uint32_t references;
-	uint64_t number; /* tells it from the others, in traces; from 1 */
+	uint64_t number;          /* tells it from the others, in traces; from 1 */
 	struct soma__event *next; /* in the pool */
 };
 

@@ -71,7 +71,8 @@ struct soma__resource_ops {
 	void (*failed)(struct soma_resource *resource, const struct soma__call *call);
 	void (*used)(struct soma_resource *resource, const struct soma__used *used);
 	void (*synchronized)(struct soma_resource *resource, uint64_t stream);
-	void (*ordered)(struct soma_resource *resource, enum soma__edge edge, uint64_t stream, uint64_t event);
+	void (*ordered)(struct soma_resource *resource, enum soma__edge edge, uint64_t stream,
+			uint64_t event);
 };
 
 struct soma_resource {
@@ -113,16 +114,19 @@ soma__resource_tell(struct soma_resource *via, enum soma__moment moment, const s
 
 /* Told before anybody else can see a record's event, and after a wait is queued. */
 static inline void
-soma__resource_tell_order(struct soma_resource *resource, enum soma__edge edge, uint64_t stream, uint64_t event)
+soma__resource_tell_order(struct soma_resource *resource, enum soma__edge edge, uint64_t stream,
+			  uint64_t event)
 {
-	for (struct soma_resource *o = resource->observer; __builtin_expect(o != NULL, 0); o = o->next->observer)
+	for (struct soma_resource *o = resource->observer; __builtin_expect(o != NULL, 0);
+	     o = o->next->observer)
 		o->ops->ordered(o, edge, stream, event);
 }
 
 static inline void
 soma__resource_tell_synchronized(struct soma_resource *resource, uint64_t stream)
 {
-	for (struct soma_resource *o = resource->observer; __builtin_expect(o != NULL, 0); o = o->next->observer)
+	for (struct soma_resource *o = resource->observer; __builtin_expect(o != NULL, 0);
+	     o = o->next->observer)
 		o->ops->synchronized(o, stream);
 }
 

@@ -77,7 +77,7 @@ wait_for_stream(struct soma__terminal *terminal, const struct soma__stream *stre
 struct ending {
 	struct soma__stream *stream; /* NULL: gone, and all its work done */
 	struct soma__mark mark;
-	bool told; /* see uses.h */
+	bool told;                     /* see uses.h */
 	const struct soma__used *used; /* not told of yet; NULL: it was, when it was prepared */
 };
 
@@ -129,7 +129,8 @@ begin_ending(struct soma_resource *resource, const struct soma_use *uses, size_t
 	if (ending->stream != NULL)
 		ending->mark = soma__stream_mark(streams, ending->stream);
 	if (ending->mark.event != NULL)
-		soma__resource_tell_order(resource, SOMA__RECORDED, uses[0].stream, ending->mark.event->number);
+		soma__resource_tell_order(resource, SOMA__RECORDED, uses[0].stream,
+					  ending->mark.event->number);
 	return SOMA_STATUS_OK;
 }
 

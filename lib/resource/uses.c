@@ -225,7 +225,8 @@ find_event(struct soma_resource *by, struct soma__access *access)
 
 /* stream NULL: the host waits. */
 static enum soma_status
-wait_one(struct soma_resource *by, struct soma__access *access, uint64_t id, const struct soma__stream *stream)
+wait_one(struct soma_resource *by, struct soma__access *access, uint64_t id,
+	 const struct soma__stream *stream)
 {
 	struct soma__terminal *terminal = by->terminal;
 	enum soma_status status = access->event == NULL ? find_event(by, access) : SOMA_STATUS_OK;
@@ -353,7 +354,8 @@ finish_claimed(struct soma_resource *by, struct soma__record *record, const stru
 }
 
 enum soma_status
-soma__uses_finish(struct soma_resource *by, const struct soma_use *use, const struct soma__mark *mark, bool told)
+soma__uses_finish(struct soma_resource *by, const struct soma_use *use, const struct soma__mark *mark,
+		  bool told)
 {
 	struct soma__terminal *terminal = by->terminal;
 	struct soma__record *record;
