@@ -227,18 +227,22 @@ def usage():
         expect(run(command, *options, "/no/such/file")[0] == 3, f"{command}: no file")
 
 
+ODD = [
+    "1,,alloc,0,1,0xffffffffffffffff,18446744073709551615,a,,", "2,,free,0,1,0xffffffffffffffff,,,,deferred",
+    "3,,free_completed,0,1,0xffffffffffffffff,,,,", "4,,use,0,18446744073709551615,0xfffffffffffffff0,,,,write",
+    "5,,wait,0,1,0x5,,,,", "6,,record,0,1,0x5,,,,", "7,,sync,0,1,,,,,device", "8,,oom,0,1,,18446744073709551615,,,9",
+    "9,,oom,0,1,,1,,,99999999999999999999999", "10,,alloc,0,1,0x0,0,a,,", "11,,stream_destroy,0,1,,,,,",
+    "12,,stream_destroy,0,0,,,,,", "13,,alloc,0,1,0x1,1,b,,", "14,,alloc,0,1,0x1,281474976710656,b,,",
+    "15,,segment_free,0,1,0x1,1,,,", "16,,trim,0,1,,5,,,", "17,,alloc_failed,0,1,,18446744073709551615,,,",
+]
+
+
 def hostile():
     """Damaged and odd input: an answer or an error, never a crash."""
     example = open(os.path.join(SOURCE, "examples", "tiny-full.csv"), "rb").read()
     cases = {"empty.csv": b"", "header.csv": HEADER.encode(), "cut.csv": example[:-7],
              "binary.csv": bytes(range(256)) * 8}
-    odd = ["1,,alloc,0,1,0xffffffffffffffff,18446744073709551615,a,,", "2,,free,0,1,0xffffffffffffffff,,,,deferred",
-           "3,,free_completed,0,1,0xffffffffffffffff,,,,", "4,,use,0,18446744073709551615,0xfffffffffffffff0,,,,write",
-           "5,,wait,0,1,0x5,,,,", "6,,record,0,1,0x5,,,,", "7,,sync,0,1,,,,,device", "8,,oom,0,1,,18446744073709551615,,,9",
-           "9,,oom,0,1,,1,,,99999999999999999999999", "10,,alloc,0,1,0x0,0,a,,", "11,,stream_destroy,0,1,,,,,",
-           "12,,stream_destroy,0,0,,,,,", "13,,alloc,0,1,0x1,1,b,,", "14,,alloc,0,1,0x1,281474976710656,b,,",
-           "15,,segment_free,0,1,0x1,1,,,", "16,,trim,0,1,,5,,,", "17,,alloc_failed,0,1,,18446744073709551615,,,"]
-    cases["odd.csv"] = (HEADER + "\n".join(odd) + "\n").encode()
+    cases["odd.csv"] = (HEADER + "\n".join(ODD) + "\n").encode()
     for name, data in cases.items():
         path = os.path.join(work.name, name)
         with open(path, "wb") as out:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
-from check_capacity import check_capacity
+from check_capacity import ODD, check_capacity
 from check_races import check_races
 from check_simulated import Random
 from questions import SOURCE, answer, expect, failures, samples, soma, write
@@ -218,6 +218,41 @@ def junit(folder):
            [("max-peak", False), ("capacity", True)])
 
 
+def check_texts(folder):
+    """What is measured, where, and who held the most then."""
+    path = write(folder, "limits.csv", ["1,,alloc,0,1,0x1000,1000,first,,", "2,,alloc,0,1,0x2000,3000,<se&cond>,,",
+                                        "3,,free,0,1,0x1000,,,,"])
+    status, out, err = soma("check", "--max-peak", "3999", "--max-leak", "3000", "--max-reserved", "1T",
+                            "--max-frag", "1", path)
+    expect("text", (status, "VIOLATED  max-peak" in out, "at event 1" in out, "<se&cond>" in out,
+                    "3 of 4 limits kept" in out), (1, True, True, True, True))
+    leak = answer(1, "check", "--max-leak", "2999", path)["limits"][0]
+    expect("who holds what is left", leak["holder"]["name"], "<se&cond>")
+    limit = answer(1, "check", "--capacity", "2K", "--policy", "strict", path)["limits"][0]
+    expect("what a capacity would have to be", (limit["measured"], limit["event"]), (4096, 1))
+    expect("JUnit in no folder", soma("check", "--junit", os.path.join(folder, "no/such/folder"), "--max-peak", "1",
+                                      path)[0], 3)
+
+
+def devices(folder):
+    path = write(folder, "devices.csv", ["1,,alloc,0,1,0x1000,100,,,", "2,,alloc,3,1,0x1000,7,,,",
+                                         "3,,alloc,3,1,0x2000,7,,,"])
+    most = answer(0, "stats", path)
+    expect("the device with the most allocations", (most["device"], most["allocs"]), (3, 2))
+    other = answer(0, "stats", "--device", "0", path)
+    expect("another one", (other["allocs"], other["allocated_bytes"]), (1, 100))
+
+
+def wrong(folder):
+    """What is wrong in a trace is counted."""
+    counts = answer(0, "stats", write(folder, "wrong.csv", [
+        "1,,alloc,0,1,0x1000,100,,,", "2,,alloc,0,1,0x1000,200,,,", "3,,alloc,0,1,,100,,,", "4,,alloc,0,1,0x5000,0,,,",
+        "5,,free,0,1,0x9000,,,,", "6,,free,0,1,0x1000,,,,deferred", "7,,free,0,1,0x1000,,,,",
+        "8,,alloc_failed,0,1,,5,,,"]))["counts"]
+    expect("what is wrong", [counts[key] for key in ("overwritten", "ignored", "unknown_frees", "recorded_failed")],
+           [1, 2, 2, 1])
+
+
 def usage():
     example = os.path.join(SOURCE, "examples", "tiny-full.csv")
     for arguments in (["check", example], ["check", "--max-peak", "1G"], ["check", example, "--max-frag", "1.5"],
@@ -228,6 +263,11 @@ def usage():
                       ["diff", "--device", "7", example, example], ["race"], ["race", "--limit", "-1", example]):
         status, out, err = soma(*arguments)
         expect(f"soma {' '.join(arguments)}", (status, out), (2, ""))
+    for arguments, text in ((["check", example], "expected a limit"), (["diff", example], "expected two traces"),
+                            (["check", example, "--max-frag", "nan"], "a fraction from 0 to 1"),
+                            (["diff", "-", "-"], "one of the two traces only"), (["race", example, "x"], "got 'x'"),
+                            (["stats", "--device", "7", example], "no device 7")):
+        expect(f"soma {' '.join(arguments)}", text in soma(*arguments)[2], True)
     for name in ("stats", "check", "diff", "race"):
         expect(f"{name} --help", soma(name, "--help")[0], 0)
 
@@ -283,6 +323,7 @@ def hostile(folder):
     wraps = write(folder, "wraps.csv", [f"1,,alloc,0,0,{HUGE - 4096},{HUGE},,,", f"2,,alloc,0,0,{HUGE - 1},{HUGE},,,",
                                         f"3,,alloc,0,0,4096,{HUGE},,,", "4,,free,0,0,4096,,,,"])
     ask_all(wraps, (0, 1, 3))
+    ask_all(write(folder, "odd.csv", ODD), (0, 1, 3))
     many = write(folder, "streams.csv", [f"{i},,use,0,{i},4096,,,,read" for i in range(5000)])
     status, out, err = soma("race", many)
     expect("more streams than can be judged", (status, "at most 4095 streams" in err), (3, True))
@@ -311,6 +352,9 @@ def main():
         known_diff(folder)
         other_formats(folder)
         junit(folder)
+        check_texts(folder)
+        devices(folder)
+        wrong(folder)
         usage()
         every_sample()
         truncated(folder)

@@ -68,6 +68,8 @@ CASES = [
     ("read and write", "alloc 7 0x1000; record 7 1; wait 9 1; use 9 0x1000 read; use 7 0x1000 write",
      [("unordered-use", 3, 4)]),
     ("reads", "alloc 7 0x1000; record 7 1; wait 9 1; use 9 0x1000 read; use 7 0x1000 read", []),
+    ("reads that write, too", "alloc 7 0x1000; record 7 1; wait 9 1; use 9 0x1000 read_write; use 7 0x1000 read_write",
+     [("unordered-use", 3, 4)]),
     ("uses of no kind", "alloc 7 0x1000; record 7 1; wait 9 1; use 9 0x1000; use 7 0x1000", [("unordered-use", 3, 4)]),
     ("reads that a write waited for", "alloc 7 0x1000; record 7 1; wait 8 1; wait 9 1; use 8 0x1000 read; "
      "use 9 0x1000 read; record 8 2; record 9 3; wait 7 2; wait 7 3; use 7 0x1000 write", []),
