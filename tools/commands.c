@@ -11,24 +11,24 @@ const char *const soma_summary = "stream-ordered memory allocation, replayed and
 const struct command commands[] = {
 	{ "replay", "replay an allocation trace and report its memory", "TRACE", replay_paragraphs,
 	  replay_options, command_replay },
-	{ "fit", "find how much memory a trace needs, under each policy and at best", "TRACE",
-	  fit_paragraphs, fit_options, command_fit },
-	{ "whatif", "compare settings of an allocator on a trace", "TRACE",
-	  whatif_paragraphs, whatif_options, command_whatif },
-	{ "oom", "explain why a trace ran out of memory, and what would have helped", "TRACE",
-	  oom_paragraphs, oom_options, command_oom },
 	{ "stats", "count sizes, lifetimes, rates, streams and holders of a trace", "TRACE", stats_paragraphs,
 	  stats_options, command_stats },
 	{ "check", "compare a trace's memory with limits", "TRACE", check_paragraphs, check_options,
 	  command_check },
 	{ "diff", "show what grew from one trace to another", "A B", diff_paragraphs, diff_options,
 	  command_diff },
-	{ "race", "find uses, frees and reuses of memory that nothing puts in order", "TRACE", race_paragraphs,
-	  race_options, command_race },
+	{ "race", "find uses, frees and reuses of memory that nothing puts in order", "TRACE",
+	  race_paragraphs, race_options, command_race },
+	{ "fit", "find how much memory a trace needs, under each policy and at best", "TRACE", fit_paragraphs,
+	  fit_options, command_fit },
+	{ "whatif", "compare settings of an allocator on a trace", "TRACE", whatif_paragraphs, whatif_options,
+	  command_whatif },
+	{ "oom", "explain why a trace ran out of memory, and what would have helped", "TRACE", oom_paragraphs,
+	  oom_options, command_oom },
 	{ "convert", "write a trace in another format", "IN OUT", convert_paragraphs, convert_options,
 	  command_convert },
-	{ "plot", "draw a trace's memory: timeline, map, sizes; a picture or a page", "TRACE", plot_paragraphs,
-	  plot_options, command_plot },
+	{ "plot", "draw a trace's memory: timeline, map, sizes; a picture or a page", "TRACE",
+	  plot_paragraphs, plot_options, command_plot },
 	{ "info", "show the version, how it was built, and what this machine offers", "", info_paragraphs,
 	  info_options, command_info },
 	{ "help", "show help for soma or for a subcommand", "[SUBCOMMAND]", help_paragraphs, help_options,
@@ -46,16 +46,17 @@ const struct variable_row environment_rows[] = {
 	{ "TMPDIR",
 	  "Where the temporary file is made that keeps a trace which can be read only once, such as one "
 	  "from a pipe. It has no name and is gone with the command. The default is /tmp." },
-	{ "SOMA_BACKEND_PATH",
-	  "Folders to look for backends in, with colons between them: after those of --backend-path, before the "
-	  "installed one." },
+	{ "SOMA_BACKEND_PATH", "Folders to look for backends in, with colons between them: after those of "
+			       "--backend-path, before the "
+			       "installed one." },
 	{ .name = NULL },
 };
 
 const char *const exit_paragraphs[] = {
 	"0: the answer is fine.",
-	"1: the answer is bad news: out of memory under the given capacity or budget, recorded addresses that "
-	"were not reproduced, accounts that differ, something that a guard reported, a limit that is passed, traces that differ, a race, or a truncated trace without "
+	"1: the answer is bad news: out of memory under the given capacity or budget or in the trace itself "
+	"(oom), recorded addresses that were not reproduced, accounts that differ, something that a guard "
+	"reported, a limit that is passed, traces that differ, a race, or a truncated trace without "
 	"--partial.",
 	"2: wrong usage: an unknown subcommand, option or value.",
 	"3: the input could not be read or replayed, which it also is not when it needs more memory than the "
