@@ -43,6 +43,8 @@ COMMANDS = {
 
 def over_samples():
     for sample in samples():
+        if os.path.basename(os.path.dirname(sample)) == "dsa":
+            continue  # check_pack_instances has these
         for command, options in COMMANDS.items():
             status, out, err = run(command, *options, sample)
             expect(status in (0, 1), f"{command} {sample}: exit status {status}: {err}")
