@@ -168,7 +168,21 @@ START_TEST(mistake_06_without_an_event_a_use_is_tracked_all_the_same)
 }
 END_TEST
 
-UNIT_MAIN("resource_mistakes_uses", mistake_04_a_finishing_write_keeps_reads_that_it_did_not_wait_for,
+START_TEST(an_array_of_uses_that_is_not_there_is_refused)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+
+	ck_assert_int_eq(soma_resource_finish_use(resource, NULL, 1), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "1 uses at NULL"));
+	ck_assert_int_eq(soma_resource_finish_use(resource, NULL, 0), SOMA_STATUS_OK);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+UNIT_MAIN("resource_mistakes_uses", an_array_of_uses_that_is_not_there_is_refused,
+	  mistake_04_a_finishing_write_keeps_reads_that_it_did_not_wait_for,
 	  mistake_04_a_finishing_write_keeps_a_write_that_it_did_not_wait_for,
 	  mistake_05_outstanding_reads_do_not_grow_with_launches,
 	  mistake_05_a_launch_of_many_blocks_records_one_event,

@@ -98,6 +98,9 @@ finish_one(struct soma_resource *resource, const struct soma_use *use, const str
 static enum soma_status
 check_uses(const struct soma_use *uses, size_t count)
 {
+	if (uses == NULL)
+		return soma__fail(INVALID_VALUE, "%" PRIu64 " uses at NULL: expected their array",
+				  (uint64_t)count);
 	for (size_t i = 1; i < count; i++)
 		if (uses[i].stream != uses[0].stream)
 			return soma__fail(INVALID_VALUE,
@@ -145,6 +148,8 @@ finish_uses(struct soma_resource *resource, struct soma_use *uses, size_t count,
 	if (count == 0)
 		return check_tracking(resource);
 	begun = begin_ending(resource, uses, count, &ending);
+	if (uses == NULL)
+		return begun;
 	for (size_t i = 0; i < count; i++) {
 		uses[i].status = begun == SOMA_STATUS_OK ? finish_one(resource, &uses[i], &ending) : begun;
 		if (status == SOMA_STATUS_OK)
