@@ -296,7 +296,35 @@ START_TEST(a_free_does_not_come_before_work_that_cannot_be_waited_for)
 }
 END_TEST
 
-UNIT_MAIN("resource", a_decorator_keeps_what_is_under_it, blocks_that_are_given_up_are_said,
+/* Only while there are any is a place looked for, slot by slot. */
+START_TEST(streams_that_are_destroyed_are_counted)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	struct soma__streams *streams = &resource->terminal->streams;
+	uint64_t first = new_stream(resource), unused;
+
+	(void)new_stream(resource);
+	ck_assert_uint_eq(streams->closed, 0);
+	ck_assert_int_eq(soma_resource_stream_destroy(resource, first), SOMA_STATUS_OK);
+	ck_assert_uint_eq(streams->closed, 1);
+	ck_assert_int_ne(soma_resource_stream_destroy(resource, first), SOMA_STATUS_OK);
+	ck_assert_uint_eq(streams->closed, 1);
+	fake_run_all(fake);
+	fake->fail_with[FAKE_STREAM_CREATE] = SOMA_STATUS_DRIVER;
+	ck_assert_int_eq(soma_resource_stream_create(resource, 0, &unused), SOMA_STATUS_DRIVER);
+	ck_assert_uint_eq(streams->closed, 1);
+	fake->fail_with[FAKE_STREAM_CREATE] = SOMA_STATUS_OK;
+	(void)new_stream(resource);
+	ck_assert_uint_eq(streams->closed, 0);
+	ck_assert_uint_eq(streams->slots, 3);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+UNIT_MAIN("resource", streams_that_are_destroyed_are_counted,
+	  a_decorator_keeps_what_is_under_it, blocks_that_are_given_up_are_said,
 	  stream_ids_are_never_used_twice, a_backend_without_streams_has_the_default_one,
 	  frees_of_a_destroyed_stream_are_completed, frees_complete_in_the_streams_order_as_far_as_it_ran,
 	  a_free_without_an_event_is_completed_with_the_next_one, pending_frees_do_not_grow_without_a_reap,

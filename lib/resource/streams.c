@@ -38,6 +38,7 @@ add_slot(struct soma__streams *streams)
 	atomic_store_explicit(&stream->id, slot, memory_order_relaxed);
 	pthread_mutex_init(&stream->mutex, NULL);
 	stream->destroyed = true;
+	atomic_fetch_add_explicit(&streams->closed, 1, memory_order_relaxed);
 	atomic_store_explicit(&streams->slots, slot + 1, memory_order_release);
 	return stream;
 }
@@ -69,6 +70,8 @@ take_slot(struct soma__streams *streams)
 {
 	uint32_t count = atomic_load_explicit(&streams->slots, memory_order_relaxed);
 
+	if (atomic_load_explicit(&streams->closed, memory_order_relaxed) == 0)
+		return add_slot(streams);
 	for (uint32_t i = 1; i < count; i++) {
 		struct soma__stream *stream = soma__stream_at(streams, i);
 		if (is_over(streams, stream)) {
@@ -110,6 +113,7 @@ create_locked(struct soma__streams *streams, unsigned flags, const uint64_t *nat
 	pthread_mutex_lock(&stream->mutex);
 	stream->handle = handle;
 	stream->destroyed = false;
+	atomic_fetch_sub_explicit(&streams->closed, 1, memory_order_relaxed);
 	atomic_store_explicit(&stream->pins, 1, memory_order_release);
 	pthread_mutex_unlock(&stream->mutex);
 	*id = atomic_load_explicit(&stream->id, memory_order_relaxed);
@@ -173,7 +177,7 @@ soma__stream_unpin(struct soma__streams *streams, struct soma__stream *stream, u
 
 /* Of several threads that destroy a stream one comes first. */
 static enum soma_status
-close_stream(struct soma__stream *stream, uint64_t id, struct soma__event *final)
+close_stream(struct soma__streams *streams, struct soma__stream *stream, uint64_t id, struct soma__event *final)
 {
 	enum soma_status status = SOMA_STATUS_OK;
 
@@ -183,6 +187,7 @@ close_stream(struct soma__stream *stream, uint64_t id, struct soma__event *final
 	} else {
 		stream->final = final;
 		stream->destroyed = true;
+		atomic_fetch_add_explicit(&streams->closed, 1, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&stream->mutex);
 	return status;
@@ -196,7 +201,7 @@ destroy_pinned(struct soma__streams *streams, struct soma__stream *stream, uint6
 	enum soma_status status = finalise(streams, stream, &final);
 
 	if (status == SOMA_STATUS_OK) {
-		status = close_stream(stream, id, final);
+		status = close_stream(streams, stream, id, final);
 		if (status != SOMA_STATUS_OK)
 			soma__event_drop(streams->events, final);
 	}
@@ -246,6 +251,7 @@ soma__streams_init(struct soma__streams *streams, struct soma__events *events, s
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	}
 	legacy->destroyed = false;
+	atomic_store_explicit(&streams->closed, 0, memory_order_relaxed);
 	legacy->handle = handle;
 	pthread_mutex_init(&streams->mutex, NULL);
 	return SOMA_STATUS_OK;

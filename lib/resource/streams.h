@@ -52,6 +52,7 @@ struct soma__streams {
 	bool have_streams;
 	pthread_mutex_t mutex;  /* making and destroying */
 	_Atomic uint32_t slots; /* that exist */
+	_Atomic uint32_t closed; /* of these: destroyed; without any no place is looked for */
 	struct soma__stream *_Atomic chunk[SOMA__STREAMS_CHUNKS];
 };
 
