@@ -31,6 +31,7 @@ lane_new(struct lanes *lanes)
 	lane->tail = &lane->head;
 	lane->done_tail = &lane->done;
 	lane->native = NATIVE_FIRST + lanes->count++;
+	lanes->spare++;
 	atomic_init(&lane->ticket, UINT64_MAX);
 	lane->next = atomic_load(&lanes->all);
 	atomic_store(&lanes->all, lane);
@@ -49,6 +50,8 @@ lane_is_done(const struct soma_backend_stream *lane)
 static struct soma_backend_stream *
 find_spare(struct lanes *lanes)
 {
+	if (lanes->spare == 0)
+		return NULL;
 	for (struct soma_backend_stream *lane = atomic_load(&lanes->all); lane != NULL; lane = lane->next)
 		if (lane->handles == 0 && lane_is_done(lane))
 			return lane;
@@ -65,6 +68,7 @@ lane_open_locked(struct lanes *lanes, enum lane_kind kind)
 	if (lane == NULL)
 		return NULL;
 	lane->handles = 1;
+	lanes->spare--;
 	lane->thread = 0;
 	pthread_mutex_lock(&lane->queue);
 	lane->base = atomic_load(&lane->queued);
@@ -94,7 +98,8 @@ lane_of_thread(struct lanes *lanes)
 	while (lane != NULL && lane->thread != thread)
 		lane = lane->next;
 	if (lane != NULL) {
-		lane->handles++;
+		if (lane->handles++ == 0)
+			lanes->spare--;
 	} else if ((lane = lane_open_locked(lanes, LANE_PER_THREAD)) != NULL) {
 		lane->thread = thread;
 	}
@@ -119,7 +124,8 @@ void
 lane_close(struct lanes *lanes, struct soma_backend_stream *lane)
 {
 	pthread_mutex_lock(&lanes->mutex);
-	lane->handles--;
+	if (--lane->handles == 0)
+		lanes->spare++;
 	pthread_mutex_unlock(&lanes->mutex);
 }
 

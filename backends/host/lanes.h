@@ -86,6 +86,7 @@ struct lanes {
 	struct soma_backend_stream *legacy;
 	struct soma_backend_event *events; /* spare ones; mutex */
 	uint64_t count;                    /* mutex */
+	uint64_t spare;                    /* of these, with no handle; mutex */
 	uint64_t last_id;                  /* mutex */
 	_Atomic uint64_t ticket;
 };
