@@ -229,6 +229,13 @@ def usage():
         expect(run(command, *options, "/no/such/file")[0] == 3, f"{command}: no file")
 
 
+def sizes_beyond_rounding():
+    path = trace("beyond.csv", "1,,alloc,0,0,0x1000,18446744073709551615,,,", "2,,alloc,0,0,0x100000000,512,,,")
+    status, out, err = run("fit", path)
+    expect(status == 0, f"fit of a size that cannot be rounded: exit status {status}: {err}")
+    expect("too many blocks, or too large" in out, f"a packing below what is live: {out}")
+
+
 ODD = [
     "1,,alloc,0,1,0xffffffffffffffff,18446744073709551615,a,,", "2,,free,0,1,0xffffffffffffffff,,,,deferred",
     "3,,free_completed,0,1,0xffffffffffffffff,,,,", "4,,use,0,18446744073709551615,0xfffffffffffffff0,,,,write",
@@ -263,4 +270,5 @@ def check_capacity():
     settings()
     usage()
     hostile()
+    sizes_beyond_rounding()
     over_samples()

@@ -130,6 +130,15 @@ find_row(struct replay_session *session, struct answer *answer, const struct som
 	return row->status;
 }
 
+/* What cannot be rounded stays as it is, as in the sum of live sizes. */
+static uint64_t
+rounded(uint64_t size, uint64_t alignment)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(size, alignment - 1, &sum) ? size : sum / alignment * alignment;
+}
+
 static bool
 pack_lives(const struct command *command, struct answer *answer)
 {
@@ -139,7 +148,7 @@ pack_lives(const struct command *command, struct answer *answer)
 	size_t a, b;
 
 	for (size_t i = 0; i < lives->count; i++)
-		lives->items[i].size = (lives->items[i].size + alignment - 1) / alignment * alignment;
+		lives->items[i].size = rounded(lives->items[i].size, alignment);
 	pack_run(lives->items, lives->count, PACK_STEPS_DEFAULT, &answer->pack);
 	answer->packed = answer->pack.packed;
 	if (!answer->packed || pack_check(lives->items, lives->count, answer->pack.height, &a, &b))
@@ -221,7 +230,7 @@ print_text(const struct answer *answer)
 			 answer->pack.bound);
 		bound_line("Offline packing", answer->pack.height, lives->peak_requested, note);
 	} else {
-		printf("  %-26s too many blocks\n", "Offline packing");
+		printf("  %-26s too many blocks, or too large\n", "Offline packing");
 	}
 	for (size_t i = 0; i < answer->row_count; i++)
 		print_row(&answer->rows[i], lives->peak_requested);
