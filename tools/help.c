@@ -81,6 +81,8 @@ help_print_all(void)
 	printf("\n'soma help SUBCOMMAND' shows its options.\n\nEnvironment:\n");
 	for (const struct variable_row *row = environment_rows; row->name != NULL; row++) {
 		printf("  %-*s", NAME_COLUMN - 2, row->name);
+		if (strlen(row->name) > NAME_COLUMN - 4)
+			printf("\n%*s", NAME_COLUMN, "");
 		print_wrapped(row->help, NAME_COLUMN, NAME_COLUMN);
 	}
 	printf("\nExit status:\n");

@@ -166,10 +166,10 @@ print_policies(void)
 	const struct soma_policy *policy;
 	char size[UNITS_MAX];
 
-	printf("\nPolicies\n  %-10s%-11s%-6s%-11s%s\n", "name", "alignment", "fit", "segments",
+	printf("\nPolicies\n  %-10s%-11s%-6s%-14s%s\n", "name", "alignment", "fit", "segments",
 	       "a freed block is used again by");
 	for (size_t i = 0; (policy = soma_policy_at(i)) != NULL; i++) {
-		printf("  %-10s%-11s%-6s%-11s", policy->name, units_bytes(size, policy->alignment),
+		printf("  %-10s%-11s%-6s%-14s", policy->name, units_bytes(size, policy->alignment),
 		       fit_text(policy), segments_text(policy));
 		print_reuses(policy);
 	}
