@@ -272,6 +272,14 @@ def usage():
         expect(f"{name} --help", soma(name, "--help")[0], 0)
 
 
+def beyond_all_addresses(folder):
+    """What cannot be allocated at all is in no peak, but it is not fine."""
+    path = write(folder, "beyond.csv", [f"1,,alloc,0,0,4096,{HUGE},,,"])
+    got = answer(1, "check", "--max-peak", "1", path)
+    expect("a limit of its own", [(limit["name"], limit["violated"]) for limit in got["limits"]],
+           [("max-peak", False), ("capacity", True)])
+
+
 # ---- what is broken, and what is hostile ---------------------------------------------------
 
 QUESTIONS = (["stats"], ["check", "--max-peak", "1G"], ["race"], ["replay"])
@@ -355,6 +363,7 @@ def main():
         check_texts(folder)
         devices(folder)
         wrong(folder)
+        beyond_all_addresses(folder)
         usage()
         every_sample()
         truncated(folder)

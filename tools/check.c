@@ -26,7 +26,7 @@ const char *const check_paragraphs[] = {
 	"what was measured, where that was, and who held the most then. The exit status is 0 when all are "
 	"kept "
 	"and 1 when one is passed; a measured value that equals its limit keeps it.",
-	"At least one limit must be given. With --capacity, running out of memory is a violation, too.",
+	"At least one limit must be given. Running out of memory is a violation, too: of --capacity, or of the 256 TiB that there are addresses for.",
 	NULL,
 };
 
@@ -143,14 +143,17 @@ judge_frag(struct checked *checked, double limit, const struct trace_reader *rea
 	biggest(judged, reader, result->holders, result->holder_count);
 }
 
+/* Without a capacity there are still only so many addresses: what did not fit in them is in no peak. */
 static void
 judge_oom(struct checked *checked, uint64_t capacity, const struct replay_result *result)
 {
 	const struct replay_oom *oom = &result->oom;
 	struct judged *judged = add(checked, "capacity", oom->happened);
 
-	judged->limit = capacity;
-	judged->measured = oom->happened ? capacity + oom->short_by : result->peak_reserved;
+	judged->limit = capacity > 0 ? capacity : SOMA_MODEL_ADDRESS_MAX;
+	judged->measured = result->peak_reserved;
+	if (oom->happened && __builtin_add_overflow(judged->limit, oom->short_by, &judged->measured))
+		judged->measured = UINT64_MAX;
 	at_event(judged, oom->happened ? oom->event : result->reserved_event);
 }
 
@@ -179,7 +182,7 @@ judge(struct checked *checked, const struct check_values *values, const struct t
 	}
 	if (values->max_frag >= 0)
 		judge_frag(checked, values->max_frag, reader, result);
-	if (values->capacity > 0)
+	if (values->capacity > 0 || result->oom.happened)
 		judge_oom(checked, values->capacity, result);
 }
 
