@@ -16,7 +16,8 @@
  * of this process only where the backend says so.
  *
  * Thread safety: everything here may be called from any thread at any time on the same
- * resource.  No lock is held while the device is waited for.
+ * resource.  No lock is held while the device is waited for.  Not across fork: a child of a process that had
+ * something open must leave the library alone, since a thread that is not there any more may hold a lock in it.
  *
  * Ownership: a resource is counted (retain, release); a decorator keeps what is
  * under it.  Blocks may be deallocated through any resource of the stack that

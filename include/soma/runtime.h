@@ -10,7 +10,8 @@
  * soma.conf(5) has all keys.  Nothing is opened, started or read from the environment before
  * the first call here.
  *
- * Thread safety: everything here may be called from any thread at any time.
+ * Thread safety: everything here may be called from any thread at any time, but not by a forked child of a
+ * process that had something open.
  *
  * Ownership: a runtime is counted (retain, release).  It keeps its resource; a caller that retains
  * the resource may go on with that after the runtime is gone.
