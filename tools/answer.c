@@ -149,30 +149,14 @@ answer_drop_place(char *name)
 		open[-1] = '\0';
 }
 
-/* JSON integers of jansson are signed. */
-json_t *
-answer_number(uint64_t value)
-{
-	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
-}
-
 json_t *
 answer_difference(uint64_t after, uint64_t before)
 {
 	uint64_t most = INT64_MAX;
 
 	if (after >= before)
-		return answer_number(after - before);
+		return report_number(after - before);
 	return json_integer(before - after > most ? -INT64_MAX : -(json_int_t)(before - after));
-}
-
-json_t *
-answer_address(uint64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof text, "0x%" PRIx64, value);
-	return json_string(text);
 }
 
 json_t *
@@ -191,18 +175,6 @@ answer_name(const struct trace_reader *reader, trace_name name)
 	const char *text = trace_name_text(reader, name);
 
 	return text[0] != '\0' ? answer_text(text) : json_null();
-}
-
-json_t *
-answer_event(uint64_t index)
-{
-	return index == REPLAY_AT_START ? json_null() : answer_number(index);
-}
-
-void
-answer_put(json_t *object, const char *key, json_t *value)
-{
-	json_object_set_new(object, key, value);
 }
 
 int

@@ -13,6 +13,7 @@
 
 #include "tools/command.h"
 #include "tools/engine/engine.h"
+#include "tools/report/values.h"
 #include "tools/trace/trace.h"
 
 /* The operand, where there must be one.  NULL: the error was printed, *status is it. */
@@ -67,12 +68,8 @@ void answer_drop_place(char *name);
 
 /* ---- JSON ---- */
 
-json_t *answer_number(uint64_t value);
-json_t *answer_address(uint64_t value);
 json_t *answer_text(const char *text);                                   /* cleaned */
 json_t *answer_name(const struct trace_reader *reader, trace_name name); /* null for none */
-json_t *answer_event(uint64_t index);                                    /* null for REPLAY_AT_START */
-void answer_put(json_t *object, const char *key, json_t *value);
 
 /* The same for what two counts differ by: it may be below 0. */
 json_t *answer_difference(uint64_t after, uint64_t before);

@@ -11,6 +11,7 @@
 
 #include "lib/plugin/plugin.h"
 #include "tools/report/report.h"
+#include "tools/report/values.h"
 #include "tools/units.h"
 
 #define LABEL_WIDTH 18
@@ -179,12 +180,6 @@ clean_string(const char *text)
 }
 
 static json_t *
-number(uint64_t value)
-{
-	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
-}
-
-static json_t *
 info_object(const struct soma_backend_info *info)
 {
 	json_t *names = json_array(), *object = json_object();
@@ -195,10 +190,10 @@ info_object(const struct soma_backend_info *info)
 		if (info->capabilities & capabilities[i].bit)
 			json_array_append_new(names, json_string(capabilities[i].text));
 	json_object_set_new(object, "name", clean_string(device));
-	json_object_set_new(object, "total", number(info->total));
-	json_object_set_new(object, "free", number(info->free));
-	json_object_set_new(object, "granularity", number(info->granularity));
-	json_object_set_new(object, "alignment", number(info->alignment));
+	json_object_set_new(object, "total", report_number(info->total));
+	json_object_set_new(object, "free", report_number(info->free));
+	json_object_set_new(object, "granularity", report_number(info->granularity));
+	json_object_set_new(object, "alignment", report_number(info->alignment));
 	json_object_set_new(object, "driver_version", json_integer(info->driver_version));
 	json_object_set_new(object, "capabilities", names);
 	return object;
@@ -217,8 +212,8 @@ append_seen(void *context, const struct soma__plugin_seen *seen)
 	json_object_set_new(object, "description",
 			    clean_string(module != NULL ? module->description : NULL));
 	json_object_set_new(object, "version", clean_string(module != NULL ? module->version : NULL));
-	json_object_set_new(object, "abi", module != NULL ? number(module->abi) : json_null());
-	json_object_set_new(object, "options", module != NULL ? number(count_options(module)) : json_null());
+	json_object_set_new(object, "abi", module != NULL ? report_number(module->abi) : json_null());
+	json_object_set_new(object, "options", module != NULL ? report_number(count_options(module)) : json_null());
 	json_object_set_new(object, "devices", json_integer(seen->devices));
 	json_object_set_new(object, "device", seen->info != NULL ? info_object(seen->info) : json_null());
 	json_object_set_new(object, "reason", clean_string(seen->reason));

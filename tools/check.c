@@ -238,20 +238,20 @@ judged_object(const struct judged *judged)
 {
 	json_t *object = json_object(), *holder = json_null();
 
-	answer_put(object, "name", json_string(judged->name));
-	answer_put(object, "violated", json_boolean(judged->violated));
-	answer_put(object, "limit",
-		   judged->is_share ? json_real(judged->limit_share) : answer_number(judged->limit));
-	answer_put(object, "measured",
-		   judged->is_share ? json_real(judged->share) : answer_number(judged->measured));
-	answer_put(object, "event", answer_event(judged->event));
-	answer_put(object, "where", json_string(judged->where));
+	report_put(object, "name", json_string(judged->name));
+	report_put(object, "violated", json_boolean(judged->violated));
+	report_put(object, "limit",
+		   judged->is_share ? json_real(judged->limit_share) : report_number(judged->limit));
+	report_put(object, "measured",
+		   judged->is_share ? json_real(judged->share) : report_number(judged->measured));
+	report_put(object, "event", report_event(judged->event));
+	report_put(object, "where", json_string(judged->where));
 	if (judged->holder != NULL) {
 		holder = json_object();
-		answer_put(holder, "name", json_string(judged->holder));
-		answer_put(holder, "bytes", answer_number(judged->holder_bytes));
+		report_put(holder, "name", json_string(judged->holder));
+		report_put(holder, "bytes", report_number(judged->holder_bytes));
 	}
-	answer_put(object, "holder", holder);
+	report_put(object, "holder", holder);
 	return object;
 }
 
@@ -262,12 +262,12 @@ checked_object(const struct checked *checked, const struct replay_result *result
 
 	for (size_t i = 0; i < checked->count; i++)
 		json_array_append_new(limits, judged_object(&checked->at[i]));
-	answer_put(object, "trace", json_string(checked->path));
-	answer_put(object, "device", json_integer(result->device));
-	answer_put(object, "policy", json_string(result->policy->name));
-	answer_put(object, "truncated", json_boolean(result->truncated));
-	answer_put(object, "violated", answer_number(checked->violated));
-	answer_put(object, "limits", limits);
+	report_put(object, "trace", json_string(checked->path));
+	report_put(object, "device", json_integer(result->device));
+	report_put(object, "policy", json_string(result->policy->name));
+	report_put(object, "truncated", json_boolean(result->truncated));
+	report_put(object, "violated", report_number(checked->violated));
+	report_put(object, "limits", limits);
 	return object;
 }
 

@@ -186,14 +186,14 @@ side_object(const struct growth_side *side)
 	if (!side->there)
 		return json_null();
 	object = json_object();
-	answer_put(object, "allocs", answer_number(side->allocs));
-	answer_put(object, "frees", answer_number(side->frees));
-	answer_put(object, "bytes", answer_number(side->bytes));
-	answer_put(object, "live_blocks_at_peak", answer_number(side->peak_live));
-	answer_put(object, "live_bytes_at_peak", answer_number(side->peak_bytes));
-	answer_put(object, "live_blocks_at_end", answer_number(side->live));
-	answer_put(object, "live_bytes_at_end", answer_number(side->live_bytes));
-	answer_put(object, "most_live_bytes", answer_number(side->most_bytes));
+	report_put(object, "allocs", report_number(side->allocs));
+	report_put(object, "frees", report_number(side->frees));
+	report_put(object, "bytes", report_number(side->bytes));
+	report_put(object, "live_blocks_at_peak", report_number(side->peak_live));
+	report_put(object, "live_bytes_at_peak", report_number(side->peak_bytes));
+	report_put(object, "live_blocks_at_end", report_number(side->live));
+	report_put(object, "live_bytes_at_end", report_number(side->live_bytes));
+	report_put(object, "most_live_bytes", report_number(side->most_bytes));
 	return object;
 }
 
@@ -203,18 +203,18 @@ row_object(const struct growth_row *row)
 	json_t *object = json_object();
 
 	if (row->name == NULL)
-		answer_put(object, "stream", answer_address(row->stream));
+		report_put(object, "stream", report_address(row->stream));
 	else
-		answer_put(object, "name", row->name[0] != '\0' ? answer_text(row->name) : json_null());
-	answer_put(object, "status",
+		report_put(object, "name", row->name[0] != '\0' ? answer_text(row->name) : json_null());
+	report_put(object, "status",
 		   json_string(!row->before.there  ? "new"
 			       : !row->after.there ? "gone"
 						   : "both"));
-	answer_put(object, "growth_at_peak",
+	report_put(object, "growth_at_peak",
 		   answer_difference(row->after.peak_bytes, row->before.peak_bytes));
-	answer_put(object, "growth_at_end", answer_difference(row->after.live_bytes, row->before.live_bytes));
-	answer_put(object, "before", side_object(&row->before));
-	answer_put(object, "after", side_object(&row->after));
+	report_put(object, "growth_at_end", answer_difference(row->after.live_bytes, row->before.live_bytes));
+	report_put(object, "before", side_object(&row->before));
+	report_put(object, "after", side_object(&row->after));
 	return object;
 }
 
@@ -224,19 +224,19 @@ trace_object(const struct side *side)
 	const struct census *census = &side->census;
 	json_t *object = json_object();
 
-	answer_put(object, "trace", answer_text(side->path));
-	answer_put(object, "format", json_string(trace_format(side->reader)));
-	answer_put(object, "device", json_integer(census->device));
-	answer_put(object, "truncated", json_boolean(census->truncated));
-	answer_put(object, "events", answer_number(census->events));
-	answer_put(object, "allocs", answer_number(census->allocs));
-	answer_put(object, "frees", answer_number(census->frees));
-	answer_put(object, "allocated_bytes", answer_number(census->bytes));
-	answer_put(object, "peak_live_requested", answer_number(census->peak_bytes));
-	answer_put(object, "peak_event", answer_event(census->peak_event));
-	answer_put(object, "most_live_blocks", answer_number(census->most_live));
-	answer_put(object, "live_blocks_at_end", answer_number(census->live));
-	answer_put(object, "live_bytes_at_end", answer_number(census->live_bytes));
+	report_put(object, "trace", answer_text(side->path));
+	report_put(object, "format", json_string(trace_format(side->reader)));
+	report_put(object, "device", json_integer(census->device));
+	report_put(object, "truncated", json_boolean(census->truncated));
+	report_put(object, "events", report_number(census->events));
+	report_put(object, "allocs", report_number(census->allocs));
+	report_put(object, "frees", report_number(census->frees));
+	report_put(object, "allocated_bytes", report_number(census->bytes));
+	report_put(object, "peak_live_requested", report_number(census->peak_bytes));
+	report_put(object, "peak_event", report_event(census->peak_event));
+	report_put(object, "most_live_blocks", report_number(census->most_live));
+	report_put(object, "live_blocks_at_end", report_number(census->live));
+	report_put(object, "live_bytes_at_end", report_number(census->live_bytes));
 	return object;
 }
 
@@ -248,20 +248,20 @@ growth_object(const struct side *before, const struct side *after, const struct 
 
 	for (size_t i = 0; i < growth->count && i < limit; i++)
 		json_array_append_new(rows, row_object(&growth->rows[i]));
-	answer_put(object, "identical", json_boolean(growth->identical));
-	answer_put(object, "before", trace_object(before));
-	answer_put(object, "after", trace_object(after));
-	answer_put(object, "growth_at_peak",
+	report_put(object, "identical", json_boolean(growth->identical));
+	report_put(object, "before", trace_object(before));
+	report_put(object, "after", trace_object(after));
+	report_put(object, "growth_at_peak",
 		   answer_difference(after->census.peak_bytes, before->census.peak_bytes));
-	answer_put(object, "growth_at_end",
+	report_put(object, "growth_at_end",
 		   answer_difference(after->census.live_bytes, before->census.live_bytes));
-	answer_put(object, "by", json_string(by_names[by]));
-	answer_put(object, "grew", answer_number(growth->grew));
-	answer_put(object, "shrank", answer_number(growth->shrank));
-	answer_put(object, "same", answer_number(growth->same));
-	answer_put(object, "new", answer_number(growth->added));
-	answer_put(object, "gone", answer_number(growth->gone));
-	answer_put(object, "rows", rows);
+	report_put(object, "by", json_string(by_names[by]));
+	report_put(object, "grew", report_number(growth->grew));
+	report_put(object, "shrank", report_number(growth->shrank));
+	report_put(object, "same", report_number(growth->same));
+	report_put(object, "new", report_number(growth->added));
+	report_put(object, "gone", report_number(growth->gone));
+	report_put(object, "rows", rows);
 	return object;
 }
 

@@ -251,15 +251,15 @@ row_object(const struct policy_row *row)
 	static const char *const claims[] = { "least", "local", "never" };
 	json_t *object = json_object();
 
-	answer_put(object, "policy", json_string(row->policy->name));
-	answer_put(object, "error", row->status != SOMA_STATUS_OK ? answer_text(row->error.text) : json_null());
+	report_put(object, "policy", json_string(row->policy->name));
+	report_put(object, "error", row->status != SOMA_STATUS_OK ? answer_text(row->error.text) : json_null());
 	if (row->status != SOMA_STATUS_OK)
 		return object;
-	answer_put(object, "claim", json_string(claims[row->fit.claim]));
-	answer_put(object, "capacity",
-		   row->fit.claim != FIT_NEVER ? answer_number(row->fit.capacity) : json_null());
-	answer_put(object, "replays", answer_number(row->fit.replays));
-	answer_put(object, "passes", row->asked ? json_boolean(row->passes) : json_null());
+	report_put(object, "claim", json_string(claims[row->fit.claim]));
+	report_put(object, "capacity",
+		   row->fit.claim != FIT_NEVER ? report_number(row->fit.capacity) : json_null());
+	report_put(object, "replays", report_number(row->fit.replays));
+	report_put(object, "passes", row->asked ? json_boolean(row->passes) : json_null());
 	return object;
 }
 
@@ -271,10 +271,10 @@ packing_object(const struct answer *answer)
 	if (!answer->packed)
 		return json_null();
 	object = json_object();
-	answer_put(object, "height", answer_number(answer->pack.height));
-	answer_put(object, "bound", answer_number(answer->pack.bound));
-	answer_put(object, "order", json_string(answer->pack.order));
-	answer_put(object, "blocks", answer_number(answer->lives.count));
+	report_put(object, "height", report_number(answer->pack.height));
+	report_put(object, "bound", report_number(answer->pack.bound));
+	report_put(object, "order", json_string(answer->pack.order));
+	report_put(object, "blocks", report_number(answer->lives.count));
 	return object;
 }
 
@@ -285,14 +285,14 @@ answer_object(const struct answer *answer, bool truncated)
 
 	for (size_t i = 0; i < answer->row_count; i++)
 		json_array_append_new(rows, row_object(&answer->rows[i]));
-	answer_put(object, "trace", answer_text(answer->path));
-	answer_put(object, "truncated", json_boolean(truncated));
-	answer_put(object, "peak_live_requested", answer_number(answer->lives.peak_requested));
-	answer_put(object, "peak_live_rounded", answer_number(answer->lives.peak_rounded));
-	answer_put(object, "packing", packing_object(answer));
-	answer_put(object, "capacity",
-		   answer->values->capacity > 0 ? answer_number(answer->values->capacity) : json_null());
-	answer_put(object, "policies", rows);
+	report_put(object, "trace", answer_text(answer->path));
+	report_put(object, "truncated", json_boolean(truncated));
+	report_put(object, "peak_live_requested", report_number(answer->lives.peak_requested));
+	report_put(object, "peak_live_rounded", report_number(answer->lives.peak_rounded));
+	report_put(object, "packing", packing_object(answer));
+	report_put(object, "capacity",
+		   answer->values->capacity > 0 ? report_number(answer->values->capacity) : json_null());
+	report_put(object, "policies", rows);
 	return object;
 }
 

@@ -239,16 +239,16 @@ pins_array(const struct oom *oom)
 		for (size_t j = 0; j < pin->block_count; j++) {
 			json_t *block = json_object();
 
-			answer_put(block, "ptr", answer_address(pin->blocks[j].address));
-			answer_put(block, "size", answer_number(pin->blocks[j].size));
-			answer_put(block, "holder", answer_name(oom->reader, pin->blocks[j].holder));
+			report_put(block, "ptr", report_address(pin->blocks[j].address));
+			report_put(block, "size", report_number(pin->blocks[j].size));
+			report_put(block, "holder", answer_name(oom->reader, pin->blocks[j].holder));
 			json_array_append_new(blocks, block);
 		}
-		answer_put(object, "segment", answer_address(pin->address));
-		answer_put(object, "size", answer_number(pin->size));
-		answer_put(object, "free", answer_number(pin->free));
-		answer_put(object, "live_blocks", answer_number(pin->live_blocks));
-		answer_put(object, "smallest_blocks", blocks);
+		report_put(object, "segment", report_address(pin->address));
+		report_put(object, "size", report_number(pin->size));
+		report_put(object, "free", report_number(pin->free));
+		report_put(object, "live_blocks", report_number(pin->live_blocks));
+		report_put(object, "smallest_blocks", blocks);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -263,9 +263,9 @@ shares_array(const struct oom *oom, bool by_tag)
 	for (size_t i = 0; i < shares.count; i++) {
 		json_t *object = json_object();
 
-		answer_put(object, "name", json_string(shares.at[i].name));
-		answer_put(object, "bytes", answer_number(shares.at[i].bytes));
-		answer_put(object, "blocks", answer_number(shares.at[i].blocks));
+		report_put(object, "name", json_string(shares.at[i].name));
+		report_put(object, "bytes", report_number(shares.at[i].bytes));
+		report_put(object, "blocks", report_number(shares.at[i].blocks));
 		json_array_append_new(array, object);
 	}
 	shares_fini(&shares);
@@ -280,9 +280,9 @@ remedies_array(const struct oom *oom)
 	for (size_t i = 0; i < oom->remedy_count; i++) {
 		json_t *object = json_object();
 
-		answer_put(object, "change", json_string(oom->remedies[i].text));
-		answer_put(object, "capacity", answer_number(oom->remedies[i].capacity));
-		answer_put(object, "peak_reserved", answer_number(oom->remedies[i].reserved));
+		report_put(object, "change", json_string(oom->remedies[i].text));
+		report_put(object, "capacity", report_number(oom->remedies[i].capacity));
+		report_put(object, "peak_reserved", report_number(oom->remedies[i].reserved));
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -294,28 +294,28 @@ failure_object(const struct oom *oom)
 	const struct autopsy *autopsy = &oom->autopsy;
 	json_t *object = json_object();
 
-	answer_put(object, "recorded", json_boolean(autopsy->recorded));
-	answer_put(object, "event", answer_event(autopsy->event));
-	answer_put(object, "requested", answer_number(autopsy->size));
-	answer_put(object, "capacity", oom->capacity > 0 ? answer_number(oom->capacity) : json_null());
-	answer_put(object, "short_by", oom->capacity > 0 ? answer_number(oom->short_by) : json_null());
-	answer_put(object, "reason", json_string(oom->reason));
-	answer_put(object, "live_requested", answer_number(autopsy->moment.live_requested));
-	answer_put(object, "rounding_waste", answer_number(autopsy->moment.rounding_waste));
-	answer_put(object, "free_but_held", answer_number(autopsy->moment.free_but_held));
-	answer_put(object, "largest_free", answer_number(autopsy->moment.largest_free));
-	answer_put(object, "stranded_by_stream", answer_number(autopsy->moment.stranded_by_stream));
-	answer_put(object, "idle", answer_number(autopsy->idle));
-	answer_put(object, "reserved", answer_number(autopsy->moment.reserved));
-	answer_put(object, "device_free",
-		   autopsy->has_device_free ? answer_number(autopsy->device_free) : json_null());
-	answer_put(object, "outside", answer_number(oom->outside));
-	answer_put(object, "reproduced", json_boolean(oom->reproduced));
-	answer_put(object, "segments", pins_array(oom));
-	answer_put(object, "holders_by_frame", shares_array(oom, false));
-	answer_put(object, "holders_by_tag", shares_array(oom, true));
-	answer_put(object, "passes_at", oom->fits > 0 ? answer_number(oom->fits) : json_null());
-	answer_put(object, "would_have_helped", remedies_array(oom));
+	report_put(object, "recorded", json_boolean(autopsy->recorded));
+	report_put(object, "event", report_event(autopsy->event));
+	report_put(object, "requested", report_number(autopsy->size));
+	report_put(object, "capacity", oom->capacity > 0 ? report_number(oom->capacity) : json_null());
+	report_put(object, "short_by", oom->capacity > 0 ? report_number(oom->short_by) : json_null());
+	report_put(object, "reason", json_string(oom->reason));
+	report_put(object, "live_requested", report_number(autopsy->moment.live_requested));
+	report_put(object, "rounding_waste", report_number(autopsy->moment.rounding_waste));
+	report_put(object, "free_but_held", report_number(autopsy->moment.free_but_held));
+	report_put(object, "largest_free", report_number(autopsy->moment.largest_free));
+	report_put(object, "stranded_by_stream", report_number(autopsy->moment.stranded_by_stream));
+	report_put(object, "idle", report_number(autopsy->idle));
+	report_put(object, "reserved", report_number(autopsy->moment.reserved));
+	report_put(object, "device_free",
+		   autopsy->has_device_free ? report_number(autopsy->device_free) : json_null());
+	report_put(object, "outside", report_number(oom->outside));
+	report_put(object, "reproduced", json_boolean(oom->reproduced));
+	report_put(object, "segments", pins_array(oom));
+	report_put(object, "holders_by_frame", shares_array(oom, false));
+	report_put(object, "holders_by_tag", shares_array(oom, true));
+	report_put(object, "passes_at", oom->fits > 0 ? report_number(oom->fits) : json_null());
+	report_put(object, "would_have_helped", remedies_array(oom));
 	return object;
 }
 
@@ -324,9 +324,9 @@ oom_object(const struct oom *oom, bool truncated)
 {
 	json_t *object = json_object();
 
-	answer_put(object, "trace", answer_text(oom->path));
-	answer_put(object, "policy", json_string(oom->policy->name));
-	answer_put(object, "truncated", json_boolean(truncated));
-	answer_put(object, "oom", oom->autopsy.taken ? failure_object(oom) : json_null());
+	report_put(object, "trace", answer_text(oom->path));
+	report_put(object, "policy", json_string(oom->policy->name));
+	report_put(object, "truncated", json_boolean(truncated));
+	report_put(object, "oom", oom->autopsy.taken ? failure_object(oom) : json_null());
 	return object;
 }

@@ -194,10 +194,10 @@ access_object(const struct race_access *access)
 {
 	json_t *object = json_object();
 
-	answer_put(object, "event", answer_number(access->event));
-	answer_put(object, "op", json_string(race_op_text(access->op)));
-	answer_put(object, "device", json_integer(access->device));
-	answer_put(object, "stream", answer_address(access->stream));
+	report_put(object, "event", report_number(access->event));
+	report_put(object, "op", json_string(race_op_text(access->op)));
+	report_put(object, "device", json_integer(access->device));
+	report_put(object, "stream", report_address(access->stream));
 	return object;
 }
 
@@ -207,16 +207,16 @@ race_object(const struct trace_reader *reader, const struct race *race)
 	json_t *object = json_object(), *block = json_object();
 	char edge[256];
 
-	answer_put(block, "device", json_integer(race->device));
-	answer_put(block, "ptr", answer_address(race->ptr));
-	answer_put(block, "size", answer_number(race->size));
-	answer_put(block, "name", answer_name(reader, race->holder));
+	report_put(block, "device", json_integer(race->device));
+	report_put(block, "ptr", report_address(race->ptr));
+	report_put(block, "size", report_number(race->size));
+	report_put(block, "name", answer_name(reader, race->holder));
 	edge_text(race, edge, sizeof edge);
-	answer_put(object, "kind", json_string(race_kind_text(race->kind)));
-	answer_put(object, "block", block);
-	answer_put(object, "first", access_object(&race->first));
-	answer_put(object, "second", access_object(&race->second));
-	answer_put(object, "missing", json_string(edge));
+	report_put(object, "kind", json_string(race_kind_text(race->kind)));
+	report_put(object, "block", block);
+	report_put(object, "first", access_object(&race->first));
+	report_put(object, "second", access_object(&race->second));
+	report_put(object, "missing", json_string(edge));
 	return object;
 }
 
@@ -225,21 +225,21 @@ counts_object(const struct races *races)
 {
 	json_t *object = json_object();
 
-	answer_put(object, "events", answer_number(races->events));
-	answer_put(object, "allocs", answer_number(races->allocs));
-	answer_put(object, "frees", answer_number(races->frees));
-	answer_put(object, "uses", answer_number(races->uses));
-	answer_put(object, "records", answer_number(races->records));
-	answer_put(object, "waits", answer_number(races->waits));
-	answer_put(object, "syncs", answer_number(races->syncs));
-	answer_put(object, "streams", answer_number(races->streams));
-	answer_put(object, "unknown_waits", answer_number(races->unknown_waits));
-	answer_put(object, "unknown_uses", answer_number(races->unknown_uses));
-	answer_put(object, "unknown_frees", answer_number(races->unknown_frees));
-	answer_put(object, "overwritten", answer_number(races->overwritten));
-	answer_put(object, "forgotten", answer_number(races->forgotten));
-	answer_put(object, "events_lost", json_boolean(races->lost));
-	answer_put(object, "truncated", json_boolean(races->truncated));
+	report_put(object, "events", report_number(races->events));
+	report_put(object, "allocs", report_number(races->allocs));
+	report_put(object, "frees", report_number(races->frees));
+	report_put(object, "uses", report_number(races->uses));
+	report_put(object, "records", report_number(races->records));
+	report_put(object, "waits", report_number(races->waits));
+	report_put(object, "syncs", report_number(races->syncs));
+	report_put(object, "streams", report_number(races->streams));
+	report_put(object, "unknown_waits", report_number(races->unknown_waits));
+	report_put(object, "unknown_uses", report_number(races->unknown_uses));
+	report_put(object, "unknown_frees", report_number(races->unknown_frees));
+	report_put(object, "overwritten", report_number(races->overwritten));
+	report_put(object, "forgotten", report_number(races->forgotten));
+	report_put(object, "events_lost", json_boolean(races->lost));
+	report_put(object, "truncated", json_boolean(races->truncated));
 	return object;
 }
 
@@ -251,14 +251,14 @@ races_object(const char *path, const struct trace_reader *reader, const struct r
 	for (size_t i = 0; i < races->count; i++)
 		json_array_append_new(found, race_object(reader, &races->found[i]));
 	for (int kind = 0; kind < RACE_KINDS; kind++)
-		answer_put(kinds, race_kind_text((enum race_kind)kind), answer_number(races->of_kind[kind]));
-	answer_put(object, "trace", answer_text(path));
-	answer_put(object, "format", json_string(trace_format(reader)));
-	answer_put(object, "judged", json_boolean(races->judged));
-	answer_put(object, "total", answer_number(races->total));
-	answer_put(object, "kinds", kinds);
-	answer_put(object, "races", found);
-	answer_put(object, "counts", counts_object(races));
+		report_put(kinds, race_kind_text((enum race_kind)kind), report_number(races->of_kind[kind]));
+	report_put(object, "trace", answer_text(path));
+	report_put(object, "format", json_string(trace_format(reader)));
+	report_put(object, "judged", json_boolean(races->judged));
+	report_put(object, "total", report_number(races->total));
+	report_put(object, "kinds", kinds);
+	report_put(object, "races", found);
+	report_put(object, "counts", counts_object(races));
 	return object;
 }
 

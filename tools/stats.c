@@ -291,10 +291,10 @@ spread_object(const struct spread *spread)
 	if (spread->count == 0)
 		return json_null();
 	object = json_object();
-	answer_put(object, "count", answer_number(spread->count));
-	answer_put(object, "mean", json_real(spread->sum / (double)spread->count));
+	report_put(object, "count", report_number(spread->count));
+	report_put(object, "mean", json_real(spread->sum / (double)spread->count));
 	for (size_t i = 0; i < PERCENTS; i++)
-		answer_put(object, names[i], answer_number(spread_percentile(spread, percents[i])));
+		report_put(object, names[i], report_number(spread_percentile(spread, percents[i])));
 	return object;
 }
 
@@ -309,8 +309,8 @@ histogram(const struct spread *sizes)
 		if (spread_power(sizes, p) == 0)
 			continue;
 		row = json_object();
-		answer_put(row, "from", answer_number(p > 0 ? (uint64_t)1 << p : 0));
-		answer_put(row, "count", answer_number(spread_power(sizes, p)));
+		report_put(row, "from", report_number(p > 0 ? (uint64_t)1 << p : 0));
+		report_put(row, "count", report_number(spread_power(sizes, p)));
 		json_array_append_new(array, row);
 	}
 	return array;
@@ -319,14 +319,14 @@ histogram(const struct spread *sizes)
 static void
 put_account(json_t *row, const struct account *account)
 {
-	answer_put(row, "allocs", answer_number(account->allocs));
-	answer_put(row, "frees", answer_number(account->frees));
-	answer_put(row, "bytes", answer_number(account->bytes));
-	answer_put(row, "most_live_bytes", answer_number(account->most_bytes));
-	answer_put(row, "live_blocks_at_peak", answer_number(account->peak_live));
-	answer_put(row, "live_bytes_at_peak", answer_number(account->peak_bytes));
-	answer_put(row, "live_blocks_at_end", answer_number(account->live));
-	answer_put(row, "live_bytes_at_end", answer_number(account->live_bytes));
+	report_put(row, "allocs", report_number(account->allocs));
+	report_put(row, "frees", report_number(account->frees));
+	report_put(row, "bytes", report_number(account->bytes));
+	report_put(row, "most_live_bytes", report_number(account->most_bytes));
+	report_put(row, "live_blocks_at_peak", report_number(account->peak_live));
+	report_put(row, "live_bytes_at_peak", report_number(account->peak_bytes));
+	report_put(row, "live_blocks_at_end", report_number(account->live));
+	report_put(row, "live_bytes_at_end", report_number(account->live_bytes));
 }
 
 static json_t *
@@ -338,14 +338,14 @@ streams_array(const struct accounts *streams)
 		const struct account *stream = &streams->at[i];
 		json_t *row = json_object();
 
-		answer_put(row, "stream", answer_address(stream->key));
+		report_put(row, "stream", report_address(stream->key));
 		put_account(row, stream);
-		answer_put(row, "completed_frees", answer_number(stream->delays));
-		answer_put(row, "free_delay_ns_mean",
-			   stream->delays > 0 ? answer_number(stream->delay_ns / stream->delays)
+		report_put(row, "completed_frees", report_number(stream->delays));
+		report_put(row, "free_delay_ns_mean",
+			   stream->delays > 0 ? report_number(stream->delay_ns / stream->delays)
 					      : json_null());
-		answer_put(row, "free_delay_ns_most",
-			   stream->delays > 0 ? answer_number(stream->delay_most_ns) : json_null());
+		report_put(row, "free_delay_ns_most",
+			   stream->delays > 0 ? report_number(stream->delay_most_ns) : json_null());
 		json_array_append_new(array, row);
 	}
 	return array;
@@ -359,7 +359,7 @@ holders_array(const struct trace_reader *reader, const struct accounts *holders)
 	for (size_t i = 0; i < holders->count; i++) {
 		json_t *row = json_object();
 
-		answer_put(row, "name", answer_name(reader, (trace_name)holders->at[i].key));
+		report_put(row, "name", answer_name(reader, (trace_name)holders->at[i].key));
 		put_account(row, &holders->at[i]);
 		json_array_append_new(array, row);
 	}
@@ -371,18 +371,18 @@ counts_object(const struct census *census)
 {
 	json_t *object = json_object();
 
-	answer_put(object, "events", answer_number(census->events));
-	answer_put(object, "uses", answer_number(census->uses));
-	answer_put(object, "ignored", answer_number(census->ignored));
-	answer_put(object, "too_big", answer_number(census->too_big));
-	answer_put(object, "unknown_frees", answer_number(census->unknown_frees));
-	answer_put(object, "overwritten", answer_number(census->overwritten));
-	answer_put(object, "recorded_failed", answer_number(census->recorded_failed));
-	answer_put(object, "frees_on_other_streams", answer_number(census->stray_frees));
-	answer_put(object, "frees_pending_at_end", answer_number(census->pending));
-	answer_put(object, "start_blocks", answer_number(census->start_blocks));
-	answer_put(object, "backward_times", answer_number(census->backwards));
-	answer_put(object, "truncated", json_boolean(census->truncated));
+	report_put(object, "events", report_number(census->events));
+	report_put(object, "uses", report_number(census->uses));
+	report_put(object, "ignored", report_number(census->ignored));
+	report_put(object, "too_big", report_number(census->too_big));
+	report_put(object, "unknown_frees", report_number(census->unknown_frees));
+	report_put(object, "overwritten", report_number(census->overwritten));
+	report_put(object, "recorded_failed", report_number(census->recorded_failed));
+	report_put(object, "frees_on_other_streams", report_number(census->stray_frees));
+	report_put(object, "frees_pending_at_end", report_number(census->pending));
+	report_put(object, "start_blocks", report_number(census->start_blocks));
+	report_put(object, "backward_times", report_number(census->backwards));
+	report_put(object, "truncated", json_boolean(census->truncated));
 	return object;
 }
 
@@ -394,10 +394,10 @@ rates_object(const struct census *census)
 	if (!census_has_times(census))
 		return json_null();
 	object = json_object();
-	answer_put(object, "duration_ns", answer_number(census->last_ns - census->first_ns));
-	answer_put(object, "allocs_per_second", json_real(a_second(census, census->allocs)));
-	answer_put(object, "frees_per_second", json_real(a_second(census, census->frees)));
-	answer_put(object, "bytes_per_second", json_real(a_second(census, census->bytes)));
+	report_put(object, "duration_ns", report_number(census->last_ns - census->first_ns));
+	report_put(object, "allocs_per_second", json_real(a_second(census, census->allocs)));
+	report_put(object, "frees_per_second", json_real(a_second(census, census->frees)));
+	report_put(object, "bytes_per_second", json_real(a_second(census, census->bytes)));
 	return object;
 }
 
@@ -407,29 +407,29 @@ census_object(const char *path, const struct trace_reader *reader, const struct 
 	json_t *object = json_object();
 	bool times = census_has_times(census);
 
-	answer_put(object, "trace", answer_text(path));
-	answer_put(object, "format", json_string(trace_format(reader)));
-	answer_put(object, "device", json_integer(census->device));
-	answer_put(object, "allocs", answer_number(census->allocs));
-	answer_put(object, "frees", answer_number(census->frees));
-	answer_put(object, "allocated_bytes", answer_number(census->bytes));
-	answer_put(object, "freed_bytes", answer_number(census->freed_bytes));
-	answer_put(object, "peak_live_requested", answer_number(census->peak_bytes));
-	answer_put(object, "peak_event", answer_event(census->peak_event));
-	answer_put(object, "most_live_blocks", answer_number(census->most_live));
-	answer_put(object, "most_live_blocks_event", answer_event(census->most_live_event));
-	answer_put(object, "live_blocks_at_end", answer_number(census->live));
-	answer_put(object, "live_bytes_at_end", answer_number(census->live_bytes));
-	answer_put(object, "size", spread_object(&census->sizes));
-	answer_put(object, "sizes", histogram(&census->sizes));
-	answer_put(object, "lifetime_events", spread_object(&census->life_events));
-	answer_put(object, "lifetime_ns", times ? spread_object(&census->life_ns) : json_null());
-	answer_put(object, "free_delay_events", spread_object(&census->delay_events));
-	answer_put(object, "free_delay_ns", times ? spread_object(&census->delay_ns) : json_null());
-	answer_put(object, "rates", rates_object(census));
-	answer_put(object, "streams", streams_array(&census->streams));
-	answer_put(object, "holders", holders_array(reader, &census->holders));
-	answer_put(object, "counts", counts_object(census));
+	report_put(object, "trace", answer_text(path));
+	report_put(object, "format", json_string(trace_format(reader)));
+	report_put(object, "device", json_integer(census->device));
+	report_put(object, "allocs", report_number(census->allocs));
+	report_put(object, "frees", report_number(census->frees));
+	report_put(object, "allocated_bytes", report_number(census->bytes));
+	report_put(object, "freed_bytes", report_number(census->freed_bytes));
+	report_put(object, "peak_live_requested", report_number(census->peak_bytes));
+	report_put(object, "peak_event", report_event(census->peak_event));
+	report_put(object, "most_live_blocks", report_number(census->most_live));
+	report_put(object, "most_live_blocks_event", report_event(census->most_live_event));
+	report_put(object, "live_blocks_at_end", report_number(census->live));
+	report_put(object, "live_bytes_at_end", report_number(census->live_bytes));
+	report_put(object, "size", spread_object(&census->sizes));
+	report_put(object, "sizes", histogram(&census->sizes));
+	report_put(object, "lifetime_events", spread_object(&census->life_events));
+	report_put(object, "lifetime_ns", times ? spread_object(&census->life_ns) : json_null());
+	report_put(object, "free_delay_events", spread_object(&census->delay_events));
+	report_put(object, "free_delay_ns", times ? spread_object(&census->delay_ns) : json_null());
+	report_put(object, "rates", rates_object(census));
+	report_put(object, "streams", streams_array(&census->streams));
+	report_put(object, "holders", holders_array(reader, &census->holders));
+	report_put(object, "counts", counts_object(census));
 	return object;
 }
 

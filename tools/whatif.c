@@ -172,10 +172,10 @@ oom_object(const struct replay_oom *oom)
 	if (!oom->happened)
 		return json_null();
 	object = json_object();
-	answer_put(object, "event", answer_event(oom->event));
-	answer_put(object, "requested", answer_number(oom->requested));
-	answer_put(object, "short_by", answer_number(oom->short_by));
-	answer_put(object, "reason", json_string(replay_oom_text(oom->reason)));
+	report_put(object, "event", report_event(oom->event));
+	report_put(object, "requested", report_number(oom->requested));
+	report_put(object, "short_by", report_number(oom->short_by));
+	report_put(object, "reason", json_string(replay_oom_text(oom->reason)));
 	return object;
 }
 
@@ -185,20 +185,20 @@ row_object(const struct row *row)
 	const struct replay_result *result = &row->result;
 	json_t *object = json_object();
 
-	answer_put(object, "settings", row->text != NULL ? answer_text(row->text) : json_null());
-	answer_put(object, "not_supported",
+	report_put(object, "settings", row->text != NULL ? answer_text(row->text) : json_null());
+	report_put(object, "not_supported",
 		   row->unsupported != NULL ? json_string(row->unsupported) : json_null());
 	if (row->unsupported != NULL)
 		return object;
-	answer_put(object, "peak_live_requested", answer_number(result->peak_live_requested));
-	answer_put(object, "peak_reserved", answer_number(result->peak_reserved));
-	answer_put(object, "utilisation",
+	report_put(object, "peak_live_requested", report_number(result->peak_live_requested));
+	report_put(object, "peak_reserved", report_number(result->peak_reserved));
+	report_put(object, "utilisation",
 		   json_real(result->peak_reserved > 0 ? (double)result->peak_live_requested /
 								 (double)result->peak_reserved
 						       : 0));
-	answer_put(object, "segments", answer_number(result->counts.segments));
-	answer_put(object, "failed", answer_number(result->counts.failed));
-	answer_put(object, "oom", oom_object(&result->oom));
+	report_put(object, "segments", report_number(result->counts.segments));
+	report_put(object, "failed", report_number(result->counts.failed));
+	report_put(object, "oom", oom_object(&result->oom));
 	return object;
 }
 
@@ -212,15 +212,15 @@ table_object(const struct table_of_rows *table, uint64_t capacity, bool truncate
 		json_array_append_new(rows, row_object(&table->rows[i]));
 	if (baseline->parity.applies) {
 		parity = json_object();
-		answer_put(parity, "recorded", answer_number(baseline->parity.recorded));
-		answer_put(parity, "reproduced", answer_number(baseline->parity.reproduced));
+		report_put(parity, "recorded", report_number(baseline->parity.recorded));
+		report_put(parity, "reproduced", report_number(baseline->parity.reproduced));
 	}
-	answer_put(object, "trace", answer_text(table->path));
-	answer_put(object, "policy", json_string(baseline->policy->name));
-	answer_put(object, "capacity", capacity > 0 ? answer_number(capacity) : json_null());
-	answer_put(object, "truncated", json_boolean(truncated));
-	answer_put(object, "parity", parity);
-	answer_put(object, "rows", rows);
+	report_put(object, "trace", answer_text(table->path));
+	report_put(object, "policy", json_string(baseline->policy->name));
+	report_put(object, "capacity", capacity > 0 ? report_number(capacity) : json_null());
+	report_put(object, "truncated", json_boolean(truncated));
+	report_put(object, "parity", parity);
+	report_put(object, "rows", rows);
 	return object;
 }
 

@@ -8,24 +8,7 @@
 #include "tools/engine/engine.h"
 #include "tools/live/report.h"
 #include "tools/report/report.h"
-
-static json_t *
-number(uint64_t value)
-{
-	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
-}
-
-static json_t *
-event(uint64_t index)
-{
-	return index == REPLAY_AT_START ? json_null() : number(index);
-}
-
-static void
-put(json_t *object, const char *key, json_t *value)
-{
-	json_object_set_new(object, key, value);
-}
+#include "tools/report/values.h"
 
 static json_t *
 settings_object(const struct live_report *report)
@@ -35,18 +18,18 @@ settings_object(const struct live_report *report)
 	bool real = options->backend != NULL;
 	json_t *object = json_object();
 
-	put(object, "trace", json_string(report->path));
-	put(object, "format", json_string(report->program->format));
-	put(object, "device", json_integer(report->program->device));
-	put(object, "backend", real ? json_string(result->backend) : json_null());
-	put(object, "device_name", real ? json_string(result->device) : json_null());
-	put(object, "device_total", number(result->total));
-	put(object, "device_free", number(result->free));
-	put(object, "budget", options->budget > 0 ? number(options->budget) : json_null());
-	put(object, "scale", number(options->scale));
-	put(object, "threads", json_integer(options->threads));
-	put(object, "repeat", json_integer(options->repeat));
-	put(object, "complete", json_string(replay_complete_names[options->complete]));
+	report_put(object, "trace", json_string(report->path));
+	report_put(object, "format", json_string(report->program->format));
+	report_put(object, "device", json_integer(report->program->device));
+	report_put(object, "backend", real ? json_string(result->backend) : json_null());
+	report_put(object, "device_name", real ? json_string(result->device) : json_null());
+	report_put(object, "device_total", report_number(result->total));
+	report_put(object, "device_free", report_number(result->free));
+	report_put(object, "budget", options->budget > 0 ? report_number(options->budget) : json_null());
+	report_put(object, "scale", report_number(options->scale));
+	report_put(object, "threads", json_integer(options->threads));
+	report_put(object, "repeat", json_integer(options->repeat));
+	report_put(object, "complete", json_string(replay_complete_names[options->complete]));
 	return object;
 }
 
@@ -55,10 +38,10 @@ times_object(const struct times *times)
 {
 	json_t *object = json_object();
 
-	put(object, "count", number(times->count));
-	put(object, "p50", number(times_at(times, 500)));
-	put(object, "p99", number(times_at(times, 990)));
-	put(object, "longest", number(times->max_ns));
+	report_put(object, "count", report_number(times->count));
+	report_put(object, "p50", report_number(times_at(times, 500)));
+	report_put(object, "p99", report_number(times_at(times, 990)));
+	report_put(object, "longest", report_number(times->max_ns));
 	return object;
 }
 
@@ -67,9 +50,9 @@ host_times_object(const struct live_result *result)
 {
 	json_t *object = json_object();
 
-	put(object, "alloc", times_object(&result->alloc_times));
-	put(object, "free", times_object(&result->free_times));
-	put(object, "synchronize", times_object(&result->sync_times));
+	report_put(object, "alloc", times_object(&result->alloc_times));
+	report_put(object, "free", times_object(&result->free_times));
+	report_put(object, "synchronize", times_object(&result->sync_times));
 	return object;
 }
 
@@ -80,24 +63,24 @@ counts_object(const struct live_report *report)
 	const struct live_result *result = report->result;
 	json_t *object = json_object();
 
-	put(object, "events", number(counts->events));
-	put(object, "steps", number(result->steps));
-	put(object, "allocs", number(result->allocs));
-	put(object, "frees", number(result->frees));
-	put(object, "uses", number(result->uses));
-	put(object, "records", number(result->records));
-	put(object, "waits", number(result->waits));
-	put(object, "synchronisations", number(result->synchronisations));
-	put(object, "refused", number(result->refused));
-	put(object, "misuses", number(result->misuses));
-	put(object, "damaged", number(result->damaged));
-	put(object, "unknown_frees", number(counts->unknown_frees));
-	put(object, "unknown_uses", number(counts->unknown_uses));
-	put(object, "unknown_events", number(counts->unknown_markers));
-	put(object, "overwritten", number(counts->overwritten));
-	put(object, "ignored", number(counts->ignored));
-	put(object, "start_blocks", number(counts->start_blocks));
-	put(object, "truncated", json_boolean(report->program->truncated));
+	report_put(object, "events", report_number(counts->events));
+	report_put(object, "steps", report_number(result->steps));
+	report_put(object, "allocs", report_number(result->allocs));
+	report_put(object, "frees", report_number(result->frees));
+	report_put(object, "uses", report_number(result->uses));
+	report_put(object, "records", report_number(result->records));
+	report_put(object, "waits", report_number(result->waits));
+	report_put(object, "synchronisations", report_number(result->synchronisations));
+	report_put(object, "refused", report_number(result->refused));
+	report_put(object, "misuses", report_number(result->misuses));
+	report_put(object, "damaged", report_number(result->damaged));
+	report_put(object, "unknown_frees", report_number(counts->unknown_frees));
+	report_put(object, "unknown_uses", report_number(counts->unknown_uses));
+	report_put(object, "unknown_events", report_number(counts->unknown_markers));
+	report_put(object, "overwritten", report_number(counts->overwritten));
+	report_put(object, "ignored", report_number(counts->ignored));
+	report_put(object, "start_blocks", report_number(counts->start_blocks));
+	report_put(object, "truncated", json_boolean(report->program->truncated));
 	return object;
 }
 
@@ -112,13 +95,13 @@ refusal_object(const struct live_refusal *refusal)
 		return json_null();
 	}
 	clean = report_clean(refusal->text);
-	put(object, "status", json_string(soma_status_name(refusal->status)));
-	put(object, "event", event(refusal->event));
-	put(object, "requested", number(refusal->requested));
-	put(object, "current", number(refusal->current));
-	put(object, "remaining", number(refusal->remaining));
-	put(object, "limit", number(refusal->limit));
-	put(object, "text", json_string(clean));
+	report_put(object, "status", json_string(soma_status_name(refusal->status)));
+	report_put(object, "event", report_event(refusal->event));
+	report_put(object, "requested", report_number(refusal->requested));
+	report_put(object, "current", report_number(refusal->current));
+	report_put(object, "remaining", report_number(refusal->remaining));
+	report_put(object, "limit", report_number(refusal->limit));
+	report_put(object, "text", json_string(clean));
 	free(clean);
 	return object;
 }
@@ -131,11 +114,11 @@ difference_object(const struct live_difference *difference)
 	if (!difference->happened)
 		return json_null();
 	object = json_object();
-	put(object, "what", json_string(difference->what));
-	put(object, "at_end", json_boolean(difference->at_end));
-	put(object, "event", difference->at_end ? json_null() : event(difference->event));
-	put(object, "got", number(difference->got));
-	put(object, "expected", number(difference->expected));
+	report_put(object, "what", json_string(difference->what));
+	report_put(object, "at_end", json_boolean(difference->at_end));
+	report_put(object, "event", difference->at_end ? json_null() : report_event(difference->event));
+	report_put(object, "got", report_number(difference->got));
+	report_put(object, "expected", report_number(difference->expected));
 	return object;
 }
 
@@ -144,11 +127,11 @@ figure_object(const struct soma_twin_figure *figure)
 {
 	json_t *object = json_object();
 
-	put(object, "differences", number(figure->differences));
-	put(object, "largest", number(figure->largest));
-	put(object, "first", figure->first > 0 ? number(figure->first) : json_null());
-	put(object, "model", figure->first > 0 ? number(figure->model) : json_null());
-	put(object, "driver", figure->first > 0 ? number(figure->driver) : json_null());
+	report_put(object, "differences", report_number(figure->differences));
+	report_put(object, "largest", report_number(figure->largest));
+	report_put(object, "first", figure->first > 0 ? report_number(figure->first) : json_null());
+	report_put(object, "model", figure->first > 0 ? report_number(figure->model) : json_null());
+	report_put(object, "driver", figure->first > 0 ? report_number(figure->driver) : json_null());
 	return object;
 }
 
@@ -162,15 +145,15 @@ divergence_object(const struct live_divergence *divergence)
 	if (!what->happened)
 		return json_null();
 	object = json_object();
-	put(object, "at_end", json_boolean(divergence->at_end));
-	put(object, "event", divergence->at_end ? json_null() : event(divergence->event));
-	put(object, "highest", json_boolean(high));
-	put(object, "model", number(what->model));
-	put(object, "driver", number(what->driver));
-	put(object, "comparison", number(what->comparison));
-	put(object, "operation", number(what->operation));
-	put(object, "text", json_string(divergence->text));
-	put(object, "trace", json_string(divergence->trace));
+	report_put(object, "at_end", json_boolean(divergence->at_end));
+	report_put(object, "event", divergence->at_end ? json_null() : report_event(divergence->event));
+	report_put(object, "highest", json_boolean(high));
+	report_put(object, "model", report_number(what->model));
+	report_put(object, "driver", report_number(what->driver));
+	report_put(object, "comparison", report_number(what->comparison));
+	report_put(object, "operation", report_number(what->operation));
+	report_put(object, "text", json_string(divergence->text));
+	report_put(object, "trace", json_string(divergence->trace));
 	return object;
 }
 
@@ -183,18 +166,18 @@ twin_object(const struct live_report *report)
 	if (!report->options->twin)
 		return json_null();
 	object = json_object();
-	put(object, "compared", number(twin->report.compared));
-	put(object, "skipped", number(twin->report.skipped));
-	put(object, "disturbed", number(twin->report.disturbed));
-	put(object, "operations", number(twin->report.operations));
-	put(object, "used_unit", number(report->options->twin_used_unit));
-	put(object, "reserved_tolerance", number(report->options->twin_tolerance));
-	put(object, "used", figure_object(&twin->report.used));
-	put(object, "used_high", figure_object(&twin->report.used_high));
-	put(object, "reserved", figure_object(&twin->report.reserved));
-	put(object, "reserved_high", figure_object(&twin->report.reserved_high));
-	put(object, "used_divergence", divergence_object(&twin->used));
-	put(object, "reserved_divergence", divergence_object(&twin->reserved));
+	report_put(object, "compared", report_number(twin->report.compared));
+	report_put(object, "skipped", report_number(twin->report.skipped));
+	report_put(object, "disturbed", report_number(twin->report.disturbed));
+	report_put(object, "operations", report_number(twin->report.operations));
+	report_put(object, "used_unit", report_number(report->options->twin_used_unit));
+	report_put(object, "reserved_tolerance", report_number(report->options->twin_tolerance));
+	report_put(object, "used", figure_object(&twin->report.used));
+	report_put(object, "used_high", figure_object(&twin->report.used_high));
+	report_put(object, "reserved", figure_object(&twin->report.reserved));
+	report_put(object, "reserved_high", figure_object(&twin->report.reserved_high));
+	report_put(object, "used_divergence", divergence_object(&twin->used));
+	report_put(object, "reserved_divergence", divergence_object(&twin->reserved));
 	return object;
 }
 
@@ -204,20 +187,22 @@ result_object(const struct live_report *report)
 	const struct live_result *result = report->result;
 	json_t *object = json_object();
 
-	put(object, "peak_live", number(result->peak_live));
-	put(object, "peak_outstanding", number(result->peak_outstanding));
-	put(object, "model_peak_live", result->compared_on_the_way ? number(result->model_peak) : json_null());
-	put(object, "live_bytes_at_end", number(result->end_live_bytes));
-	put(object, "live_blocks_at_end", number(result->end_live_blocks));
-	put(object, "compared", number(result->compared));
-	put(object, "difference", difference_object(&result->difference));
-	put(object, "twin", twin_object(report));
-	put(object, "refusal", refusal_object(&result->refusal));
-	put(object, "guard_reports", result->guarded ? number(result->guard_reports) : json_null());
-	put(object, "elapsed_ns", number(result->wall_ns));
-	put(object, "host_times_ns", host_times_object(result));
-	put(object, "counts", counts_object(report));
-	put(object, "settings", settings_object(report));
+	report_put(object, "peak_live", report_number(result->peak_live));
+	report_put(object, "peak_outstanding", report_number(result->peak_outstanding));
+	report_put(object, "model_peak_live",
+		   result->compared_on_the_way ? report_number(result->model_peak) : json_null());
+	report_put(object, "live_bytes_at_end", report_number(result->end_live_bytes));
+	report_put(object, "live_blocks_at_end", report_number(result->end_live_blocks));
+	report_put(object, "compared", report_number(result->compared));
+	report_put(object, "difference", difference_object(&result->difference));
+	report_put(object, "twin", twin_object(report));
+	report_put(object, "refusal", refusal_object(&result->refusal));
+	report_put(object, "guard_reports",
+		   result->guarded ? report_number(result->guard_reports) : json_null());
+	report_put(object, "elapsed_ns", report_number(result->wall_ns));
+	report_put(object, "host_times_ns", host_times_object(result));
+	report_put(object, "counts", counts_object(report));
+	report_put(object, "settings", settings_object(report));
 	return object;
 }
 

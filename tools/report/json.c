@@ -9,36 +9,7 @@
 #include <stdlib.h>
 
 #include "tools/report/report.h"
-
-/* JSON integers of jansson are signed; a value beyond them is one that no real trace
- * has, and is given as the largest. */
-static json_t *
-number(uint64_t value)
-{
-	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
-}
-
-/* Addresses and streams are names, not quantities: readers of JSON round above 2^53. */
-static json_t *
-address(uint64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof text, "0x%" PRIx64, value);
-	return json_string(text);
-}
-
-static json_t *
-event(uint64_t index)
-{
-	return index == REPLAY_AT_START ? json_null() : number(index);
-}
-
-static void
-put(json_t *object, const char *key, json_t *value)
-{
-	json_object_set_new(object, key, value);
-}
+#include "tools/report/values.h"
 
 static json_t *
 first_difference(const struct replay_parity *parity)
@@ -48,9 +19,9 @@ first_difference(const struct replay_parity *parity)
 	if (!parity->differs)
 		return json_null();
 	object = json_object();
-	put(object, "event", number(parity->event));
-	put(object, "recorded", address(parity->recorded_ptr));
-	put(object, "got", parity->got_ptr != 0 ? address(parity->got_ptr) : json_null());
+	report_put(object, "event", report_number(parity->event));
+	report_put(object, "recorded", report_address(parity->recorded_ptr));
+	report_put(object, "got", parity->got_ptr != 0 ? report_address(parity->got_ptr) : json_null());
 	return object;
 }
 
@@ -62,11 +33,11 @@ parity_object(const struct replay_parity *parity)
 	if (!parity->applies)
 		return json_null();
 	object = json_object();
-	put(object, "recorded", number(parity->recorded));
-	put(object, "reproduced", number(parity->reproduced));
-	put(object, "segments_recorded", number(parity->segments_recorded));
-	put(object, "segments_reproduced", number(parity->segments_reproduced));
-	put(object, "first_difference", first_difference(parity));
+	report_put(object, "recorded", report_number(parity->recorded));
+	report_put(object, "reproduced", report_number(parity->reproduced));
+	report_put(object, "segments_recorded", report_number(parity->segments_recorded));
+	report_put(object, "segments_reproduced", report_number(parity->segments_reproduced));
+	report_put(object, "first_difference", first_difference(parity));
 	return object;
 }
 
@@ -78,10 +49,10 @@ oom_object(const struct replay_oom *oom)
 	if (!oom->happened)
 		return json_null();
 	object = json_object();
-	put(object, "event", event(oom->event));
-	put(object, "requested", number(oom->requested));
-	put(object, "short_by", number(oom->short_by));
-	put(object, "reason", json_string(replay_oom_text(oom->reason)));
+	report_put(object, "event", report_event(oom->event));
+	report_put(object, "requested", report_number(oom->requested));
+	report_put(object, "short_by", report_number(oom->short_by));
+	report_put(object, "reason", json_string(replay_oom_text(oom->reason)));
 	return object;
 }
 
@@ -105,9 +76,9 @@ holders_array(const struct report *report)
 		const char *name = trace_name_text(report->reader, rank->name);
 		json_t *object = json_object();
 
-		put(object, "name", name[0] != '\0' ? name_string(name) : json_null());
-		put(object, "bytes", number(rank->bytes));
-		put(object, "blocks", number(rank->blocks));
+		report_put(object, "name", name[0] != '\0' ? name_string(name) : json_null());
+		report_put(object, "bytes", report_number(rank->bytes));
+		report_put(object, "blocks", report_number(rank->blocks));
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -120,16 +91,18 @@ settings_object(const struct report *report)
 	const char *upper = trace_upper(report->reader);
 	json_t *object = json_object();
 
-	put(object, "trace", json_string(report->path));
-	put(object, "format", json_string(report->result->format));
-	put(object, "upper", upper != NULL ? json_string(upper) : json_null());
-	put(object, "device", json_integer(report->result->device));
-	put(object, "policy", json_string(report->result->policy->name));
-	put(object, "expandable_segments", json_boolean(report->result->expandable));
-	put(object, "capacity", options->capacity > 0 ? number(options->capacity) : json_null());
-	put(object, "release_threshold",
-	    options->release_threshold != UINT64_MAX ? number(options->release_threshold) : json_null());
-	put(object, "complete", json_string(replay_complete_names[options->complete]));
+	report_put(object, "trace", json_string(report->path));
+	report_put(object, "format", json_string(report->result->format));
+	report_put(object, "upper", upper != NULL ? json_string(upper) : json_null());
+	report_put(object, "device", json_integer(report->result->device));
+	report_put(object, "policy", json_string(report->result->policy->name));
+	report_put(object, "expandable_segments", json_boolean(report->result->expandable));
+	report_put(object, "capacity",
+		   options->capacity > 0 ? report_number(options->capacity) : json_null());
+	report_put(object, "release_threshold",
+		   options->release_threshold != UINT64_MAX ? report_number(options->release_threshold)
+							    : json_null());
+	report_put(object, "complete", json_string(replay_complete_names[options->complete]));
 	return object;
 }
 
@@ -139,24 +112,24 @@ counts_object(const struct replay_result *result)
 	const struct replay_counts *counts = &result->counts;
 	json_t *object = json_object();
 
-	put(object, "events", number(counts->events));
-	put(object, "streams", number(counts->streams));
-	put(object, "failed", number(counts->failed));
-	put(object, "recorded_failed", number(counts->recorded_failed));
-	put(object, "unknown_frees", number(counts->unknown_frees));
-	put(object, "overwritten", number(counts->overwritten));
-	put(object, "ignored", number(counts->ignored));
-	put(object, "start_segments", number(counts->start_segments));
-	put(object, "start_blocks", number(counts->start_blocks));
-	put(object, "live_blocks_at_end", number(counts->live_blocks));
-	put(object, "live_bytes_at_end", number(counts->live_bytes));
-	put(object, "maps", number(counts->maps));
-	put(object, "unmaps", number(counts->unmaps));
-	put(object, "steals", number(counts->steals));
-	put(object, "pages_stolen", number(counts->pages_stolen));
-	put(object, "peak_event", event(result->peak_event));
-	put(object, "truncated", json_boolean(result->truncated));
-	put(object, "start_unknown", json_boolean(result->start_unknown));
+	report_put(object, "events", report_number(counts->events));
+	report_put(object, "streams", report_number(counts->streams));
+	report_put(object, "failed", report_number(counts->failed));
+	report_put(object, "recorded_failed", report_number(counts->recorded_failed));
+	report_put(object, "unknown_frees", report_number(counts->unknown_frees));
+	report_put(object, "overwritten", report_number(counts->overwritten));
+	report_put(object, "ignored", report_number(counts->ignored));
+	report_put(object, "start_segments", report_number(counts->start_segments));
+	report_put(object, "start_blocks", report_number(counts->start_blocks));
+	report_put(object, "live_blocks_at_end", report_number(counts->live_blocks));
+	report_put(object, "live_bytes_at_end", report_number(counts->live_bytes));
+	report_put(object, "maps", report_number(counts->maps));
+	report_put(object, "unmaps", report_number(counts->unmaps));
+	report_put(object, "steals", report_number(counts->steals));
+	report_put(object, "pages_stolen", report_number(counts->pages_stolen));
+	report_put(object, "peak_event", report_event(result->peak_event));
+	report_put(object, "truncated", json_boolean(result->truncated));
+	report_put(object, "start_unknown", json_boolean(result->start_unknown));
 	return object;
 }
 
@@ -169,21 +142,21 @@ result_object(const struct report *report)
 				     : 0;
 	json_t *object = json_object();
 
-	put(object, "peak_live_requested", number(result->peak_live_requested));
-	put(object, "peak_reserved", number(result->peak_reserved));
-	put(object, "utilisation", json_real(utilisation));
-	put(object, "allocs", number(result->counts.allocs));
-	put(object, "frees", number(result->counts.frees));
-	put(object, "segments", number(result->counts.segments));
-	put(object, "rounding_waste", number(result->at_peak.rounding_waste));
-	put(object, "free_but_held", number(result->at_peak.free_but_held));
-	put(object, "largest_free", number(result->at_peak.largest_free));
-	put(object, "stranded_by_stream", number(result->at_peak.stranded_by_stream));
-	put(object, "parity", parity_object(&result->parity));
-	put(object, "oom", oom_object(&result->oom));
-	put(object, "holders", holders_array(report));
-	put(object, "counts", counts_object(result));
-	put(object, "settings", settings_object(report));
+	report_put(object, "peak_live_requested", report_number(result->peak_live_requested));
+	report_put(object, "peak_reserved", report_number(result->peak_reserved));
+	report_put(object, "utilisation", json_real(utilisation));
+	report_put(object, "allocs", report_number(result->counts.allocs));
+	report_put(object, "frees", report_number(result->counts.frees));
+	report_put(object, "segments", report_number(result->counts.segments));
+	report_put(object, "rounding_waste", report_number(result->at_peak.rounding_waste));
+	report_put(object, "free_but_held", report_number(result->at_peak.free_but_held));
+	report_put(object, "largest_free", report_number(result->at_peak.largest_free));
+	report_put(object, "stranded_by_stream", report_number(result->at_peak.stranded_by_stream));
+	report_put(object, "parity", parity_object(&result->parity));
+	report_put(object, "oom", oom_object(&result->oom));
+	report_put(object, "holders", holders_array(report));
+	report_put(object, "counts", counts_object(result));
+	report_put(object, "settings", settings_object(report));
 	return object;
 }
 

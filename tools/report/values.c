@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values in JSON; see the header. */
+#include "tools/report/values.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/engine/engine.h"
+
+json_t *
+report_number(uint64_t value)
+{
+	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+json_t *
+report_address(uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "0x%" PRIx64, value);
+	return json_string(text);
+}
+
+json_t *
+report_event(uint64_t index)
+{
+	return index == REPLAY_AT_START ? json_null() : report_number(index);
+}
+
+void
+report_put(json_t *object, const char *key, json_t *value)
+{
+	json_object_set_new(object, key, value);
+}
