@@ -8,6 +8,9 @@
 #include "lib/plugin/backend.h"
 #include "tests/unit.h"
 
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+
 #define OK(call) ck_assert_int_eq(call, SOMA_STATUS_OK)
 
 static struct soma__backend *backend;
@@ -86,6 +89,13 @@ take(uint64_t size, struct soma_backend_stream *stream)
 
 	OK(ops->alloc(host, size, 0, stream, &ptr));
 	return ptr;
+}
+
+/* The memory itself: a pointer here. */
+static inline unsigned char *
+at(uint64_t ptr)
+{
+	return (unsigned char *)(uintptr_t)ptr;
 }
 
 static inline uint64_t
