@@ -6,9 +6,6 @@
 #include "backends/cuda/blocks.h"
 #include "tests/cuda_fixture.h"
 
-static const char *const both[] = { "async", "sync" };
-#define BOTH (sizeof both / sizeof both[0])
-
 /* ---- the calling thread ---------------------------------------------------------------- */
 
 static CUcontext

@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-static const char *const both[] = { "async", "sync" };
-#define BOTH (sizeof both / sizeof both[0])
-
 /* ---- processes with another libcuda.so.1, or none ----------------------------------- */
 
 /* Runs this program with a folder in front of which libcuda.so.1 is `target` (NULL: an empty file); what

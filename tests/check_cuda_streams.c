@@ -4,17 +4,6 @@
 
 #include <pthread.h>
 
-static const char *const both[] = { "async", "sync" };
-#define BOTH (sizeof both / sizeof both[0])
-
-static void
-start(const char *name, enum fake_mode mode)
-{
-	start_fake();
-	fake.mode(mode, 1, 0);
-	open_backend(name);
-}
-
 static bool
 is_done(struct soma_backend_stream *stream)
 {

@@ -12,6 +12,7 @@
 #include <soma/runtime.h>
 
 #include "tests/fake/facts.h"
+#include "tests/random.h"
 
 #define STREAMS 4
 #define BLOCKS 64
@@ -24,16 +25,6 @@ struct play {
 	uint64_t streams[STREAMS];
 	struct soma_allocation *blocks[BLOCKS];
 };
-
-static uint64_t
-below(struct play *p, uint64_t n)
-{
-	uint64_t x = p->random += 0x9e3779b97f4a7c15u;
-
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return (x ^ (x >> 31)) % n;
-}
 
 static enum soma_status
 open_runtime(const char *options, struct soma_runtime **runtime)
@@ -141,13 +132,13 @@ START_TEST(programs_of_whole_segments_agree_in_everything)
 		start_fake();
 		begin(&p, seed, thresholds[seed % 3]);
 		for (int step = 0; step < 600; step++) {
-			int i = (int)below(&p, BLOCKS), stream = (int)below(&p, STREAMS);
+			int i = (int)below(&p.random, BLOCKS), stream = (int)below(&p.random, STREAMS);
 			if (p.blocks[i] == NULL)
 				take_one(&p, i, FAKE_RESERVE_STEP, stream);
 			else
 				OK(soma_pool_synchronize(p.pool, p.streams[give_one(&p, i, stream)]));
-			if (below(&p, 50) == 0)
-				OK(soma_pool_trim(p.pool, below(&p, 20) * FAKE_RESERVE_STEP));
+			if (below(&p.random, 50) == 0)
+				OK(soma_pool_trim(p.pool, below(&p.random, 20) * FAKE_RESERVE_STEP));
 		}
 		ck_assert_uint_gt(report_of(&p).compared, 200);
 		(void)end(&p, expect_all);
@@ -167,16 +158,17 @@ START_TEST(programs_of_any_size_and_order_agree_in_used)
 		fake.mode(modes[seed % 3], seed, 20);
 		begin(&p, seed, thresholds[seed / 3 % 3]);
 		for (int step = 0; step < 3000; step++) {
-			int i = (int)below(&p, BLOCKS), stream = (int)below(&p, STREAMS);
-			uint64_t what = below(&p, 100);
+			int i = (int)below(&p.random, BLOCKS), stream = (int)below(&p.random, STREAMS);
+			uint64_t what = below(&p.random, 100);
 			if (p.blocks[i] == NULL)
-				take_one(&p, i, 1 + below(&p, UINT64_C(1) << below(&p, 26)), stream);
+				take_one(&p, i, 1 + below(&p.random, UINT64_C(1) << below(&p.random, 26)),
+					 stream);
 			else if (what < 80)
 				give_one(&p, i, stream);
 			else if (what < 97)
 				OK(soma_pool_synchronize(p.pool, p.streams[stream]));
 			else
-				OK(soma_pool_trim(p.pool, below(&p, 4) * FAKE_RESERVE_STEP));
+				OK(soma_pool_trim(p.pool, below(&p.random, 4) * FAKE_RESERVE_STEP));
 		}
 		struct soma_twin_report report = end(&p, expect_used);
 		ck_assert_uint_gt(report.compared, 100);
@@ -288,6 +280,5 @@ END_TEST
 CUDA_MAIN("twin_cuda", programs_of_whole_segments_agree_in_everything,
 	  programs_of_any_size_and_order_agree_in_used,
 	  the_legacy_streams_blocks_are_reused_on_blocking_streams_in_both,
-	  the_drivers_threshold_and_reuse_are_the_models,
-	  a_configuration_that_cannot_have_a_twin_says_why,
+	  the_drivers_threshold_and_reuse_are_the_models, a_configuration_that_cannot_have_a_twin_says_why,
 	  a_second_pool_over_the_backend_is_the_firsts_divergence)

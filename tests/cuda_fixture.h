@@ -36,6 +36,10 @@
 			      soma_error_last()->text, part);                                   \
 	} while (0)
 
+/* Most of what is tested is the same for both. */
+static const char *const both[] = { "async", "sync" };
+#define BOTH (sizeof both / sizeof both[0])
+
 static struct fake_controls fake;
 static struct soma__backend *backend;
 static const struct soma_backend_ops *ops;
@@ -92,6 +96,15 @@ open_with(const char *name, const char *key, const char *value)
 	const struct soma_backend_option option = { key, value };
 
 	OK(try_open(name, &option, 1));
+}
+
+/* A test's beginning, where the backend needs no options. */
+static inline void
+start(const char *name, enum fake_mode mode)
+{
+	start_fake();
+	fake.mode(mode, 1, 0);
+	open_backend(name);
 }
 
 /* Nothing may have been found, and nothing be left. */

@@ -7,15 +7,12 @@
 
 #include <stdlib.h>
 
-/* splitmix64 */
+#include "tests/random.h"
+
 uint64_t
 generate_random(struct generator *g)
 {
-	uint64_t z = (g->state += 0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-	return z ^ (z >> 31);
+	return random_next(&g->state);
 }
 
 uint64_t
