@@ -1,40 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lib/resource: budgets, how they nest, reservations. */
+/* lib/resource: budgets, and how they nest. */
 #include <string.h>
 
 #include "lib/resource/terminal.h"
-#include "tests/check_resource_fake.h"
+#include "tests/budget_fixture.h"
 
 #define KIB ((uint64_t)1024)
 #define MIB (KIB * KIB)
-
-static struct soma_resource *
-budget_of(struct soma_resource *inner, uint64_t limit)
-{
-	struct soma_resource *budget;
-
-	ck_assert_int_eq(soma_budget_create(inner, limit, &budget), SOMA_STATUS_OK);
-	return budget;
-}
-
-static enum soma_status
-try_allocate(struct soma_resource *resource, uint64_t bytes)
-{
-	struct soma_block block = { .size = sizeof block };
-
-	return soma_resource_allocate(resource, bytes, 0, &block);
-}
-
-static void
-check_error_sizes(uint64_t requested, uint64_t current, uint64_t remaining, uint64_t limit)
-{
-	const struct soma_error *error = soma_error_last();
-
-	ck_assert_uint_eq(error->requested, requested);
-	ck_assert_uint_eq(error->current, current);
-	ck_assert_uint_eq(error->remaining, remaining);
-	ck_assert_uint_eq(error->limit, limit);
-}
 
 START_TEST(a_budget_is_kept_to_the_byte)
 {
@@ -417,102 +389,10 @@ START_TEST(what_other_threads_keep_is_taken_back_before_a_refusal)
 }
 END_TEST
 
-/* ---- reservations ------------------------------------------------------------------------- */
-
-static struct soma_request
-request_for(uint64_t bytes)
-{
-	return (struct soma_request){ .size = sizeof(struct soma_request), .bytes = bytes };
-}
-
-START_TEST(a_reservation_holds_bytes_until_they_are_drawn_or_returned)
-{
-	struct soma_resource *terminal;
-	struct soma_backend *fake = fake_create(0, &terminal);
-	struct soma_resource *device = budget_of(terminal, 1000), *tenant = budget_of(device, 900);
-	struct soma_reservation *reservation;
-	struct soma_block block = { .size = sizeof block };
-	struct soma_request request = request_for(300);
-
-	ck_assert_int_eq(soma_reservation_create(tenant, 600, &reservation), SOMA_STATUS_OK);
-	ck_assert_uint_eq(soma_budget_reserved(tenant), 0);
-	ck_assert_uint_eq(soma_budget_reserved(device), 0);
-	ck_assert_int_eq(try_allocate(terminal, 401), SOMA_STATUS_OUT_OF_BUDGET);
-	ck_assert_int_eq(try_allocate(tenant, 301), SOMA_STATUS_OUT_OF_BUDGET);
-	ck_assert_int_eq(soma_reservation_draw(reservation, &request, &block), SOMA_STATUS_OK);
-	ck_assert_uint_eq(soma_reservation_remaining(reservation), 300);
-	ck_assert_uint_eq(soma_budget_reserved(tenant), 300);
-	ck_assert_uint_eq(soma_resource_bytes_outstanding(terminal), 300);
-	ck_assert_int_eq(soma_reservation_return(reservation, 200), SOMA_STATUS_OK);
-	struct soma_block other = allocate(tenant, 500, 0);
-	request = request_for(101);
-	ck_assert_int_eq(soma_reservation_draw(reservation, &request, &block), SOMA_STATUS_INVALID_VALUE);
-	ck_assert_int_eq(soma_reservation_return(reservation, 101), SOMA_STATUS_INVALID_VALUE);
-	soma_reservation_destroy(reservation);
-	ck_assert_int_eq(try_allocate(tenant, 101), SOMA_STATUS_OUT_OF_BUDGET);
-	struct soma_block last = allocate(tenant, 100, 0);
-	deallocate(tenant, &last);
-	deallocate(tenant, &other);
-	deallocate(tenant, &block);
-	ck_assert_uint_eq(soma_budget_reserved(device), 0);
-	ck_assert_uint_eq(soma_budget_remaining(device), 1000);
-	soma_resource_release(tenant);
-	soma_resource_release(device);
-	soma_resource_release(terminal);
-	fake_destroy(fake);
-}
-END_TEST
-
-START_TEST(a_draw_that_fails_leaves_the_promise)
-{
-	struct soma_resource *terminal;
-	struct soma_backend *fake = fake_create(0, &terminal);
-	struct soma_resource *budget = budget_of(terminal, 1000);
-	struct soma_reservation *reservation;
-	struct soma_block block = { .size = sizeof block };
-	struct soma_request request = request_for(600);
-
-	ck_assert_int_eq(soma_reservation_create(budget, 600, &reservation), SOMA_STATUS_OK);
-	fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_DRIVER;
-	ck_assert_int_eq(soma_reservation_draw(reservation, &request, &block), SOMA_STATUS_DRIVER);
-	fake->fail_with[FAKE_ALLOC] = SOMA_STATUS_OK;
-	ck_assert_uint_eq(soma_reservation_remaining(reservation), 600);
-	ck_assert_int_eq(try_allocate(budget, 401), SOMA_STATUS_OUT_OF_BUDGET);
-	ck_assert_int_eq(soma_reservation_draw(reservation, &request, &block), SOMA_STATUS_OK);
-	ck_assert_uint_eq(soma_budget_reserved(budget), 600);
-	deallocate(budget, &block);
-	soma_reservation_destroy(reservation);
-	ck_assert_int_eq(soma_reservation_create(budget, 1001, &reservation), SOMA_STATUS_OUT_OF_BUDGET);
-	ck_assert_int_eq(soma_reservation_create(budget, 0, &reservation), SOMA_STATUS_INVALID_VALUE);
-	soma_resource_release(budget);
-	soma_resource_release(terminal);
-	fake_destroy(fake);
-}
-END_TEST
-
-START_TEST(a_budget_is_not_installed_while_a_reservation_exists)
-{
-	struct soma_resource *terminal, *budget;
-	struct soma_backend *fake = fake_create(0, &terminal);
-	struct soma_reservation *reservation;
-
-	ck_assert_int_eq(soma_reservation_create(terminal, 5000, &reservation), SOMA_STATUS_OK);
-	ck_assert_int_eq(soma_budget_create(terminal, 1000, &budget), SOMA_STATUS_INVALID_VALUE);
-	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "1 reservations"));
-	soma_reservation_destroy(reservation);
-	budget = budget_of(terminal, 1000);
-	ck_assert_int_eq(soma_reservation_create(terminal, 5000, &reservation), SOMA_STATUS_OUT_OF_BUDGET);
-	soma_resource_release(budget);
-	soma_resource_release(terminal);
-	fake_destroy(fake);
-}
-END_TEST
-
-UNIT_MAIN("budget", a_budget_is_not_installed_while_a_reservation_exists, a_budget_is_kept_to_the_byte,
-	  more_than_the_limit_is_refused_at_once, a_failure_of_the_backend_charges_nothing,
-	  nobody_allocates_around_a_budget, a_budget_is_installed_only_while_nothing_is_outstanding,
-	  a_closed_budget_is_charged_no_more, a_budget_that_closes_between_others_leaves_them_exact,
+UNIT_MAIN("budget", a_budget_is_kept_to_the_byte, more_than_the_limit_is_refused_at_once,
+	  a_failure_of_the_backend_charges_nothing, nobody_allocates_around_a_budget,
+	  a_budget_is_installed_only_while_nothing_is_outstanding, a_closed_budget_is_charged_no_more,
+	  a_budget_that_closes_between_others_leaves_them_exact,
 	  a_closed_budget_stays_while_a_record_names_it, tenants_count_their_own_within_the_device,
 	  a_tenant_that_is_gone_leaves_its_blocks_in_order, a_snapshot_is_the_outermost_budgets,
-	  pressure_leaves_room_for_what_is_promised, what_other_threads_keep_is_taken_back_before_a_refusal,
-	  a_reservation_holds_bytes_until_they_are_drawn_or_returned, a_draw_that_fails_leaves_the_promise)
+	  pressure_leaves_room_for_what_is_promised, what_other_threads_keep_is_taken_back_before_a_refusal)

@@ -3,35 +3,7 @@
 #include <string.h>
 
 #include "lib/resource/terminal.h"
-#include "tests/check_resource_fake.h"
-
-static struct soma_resource *
-budget_of(struct soma_resource *inner, uint64_t limit)
-{
-	struct soma_resource *budget;
-
-	ck_assert_int_eq(soma_budget_create(inner, limit, &budget), SOMA_STATUS_OK);
-	return budget;
-}
-
-static enum soma_status
-try_allocate(struct soma_resource *resource, uint64_t bytes)
-{
-	struct soma_block block = { .size = sizeof block };
-
-	return soma_resource_allocate(resource, bytes, 0, &block);
-}
-
-static void
-check_error_sizes(uint64_t requested, uint64_t current, uint64_t remaining, uint64_t limit)
-{
-	const struct soma_error *error = soma_error_last();
-
-	ck_assert_uint_eq(error->requested, requested);
-	ck_assert_uint_eq(error->current, current);
-	ck_assert_uint_eq(error->remaining, remaining);
-	ck_assert_uint_eq(error->limit, limit);
-}
+#include "tests/budget_fixture.h"
 
 /* ---- the ladder ----------------------------------------------------------------------------- */
 
