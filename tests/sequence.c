@@ -1,87 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Running a sequence; see sequence.h.  What the two engines answer is compared after
- * every operation, field by field, and the first difference is put into words.
+ * every operation, field by field.
  */
-#include "tests/sequence.h"
-
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
-static void *
-grown(void *memory, size_t count, size_t size)
-{
-	memory = realloc(memory, (count + 1) * size);
-	if (memory == NULL)
-		abort();
-	return memory;
-}
-
-/* ---- differences ----------------------------------------------------------- */
-
-__attribute__((format(printf, 2, 3))) static bool
-differs(struct run *run, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(run->difference, sizeof run->difference, format, args);
-	va_end(args);
-	return false;
-}
-
-static bool
-same(struct run *run, const char *what, uint64_t a, uint64_t b)
-{
-	if (a == b)
-		return true;
-	return differs(run, "%s: %s %" PRIu64 " (0x%" PRIx64 "), %s %" PRIu64 " (0x%" PRIx64 ")", what,
-		       run->pair->engine[0]->name, a, a, run->pair->engine[1]->name, b, b);
-}
-
-static bool
-same_status(struct run *run, const enum soma_status status[2])
-{
-	run->status = status[1];
-	if (status[0] != status[1])
-		return differs(run, "status: %s %s, %s %s (last error: %s)", run->pair->engine[0]->name,
-			       soma_status_name(status[0]), run->pair->engine[1]->name,
-			       soma_status_name(status[1]), soma_error_last()->text);
-	for (unsigned i = 0; i < 2 && status[i] != SOMA_STATUS_OK; i++)
-		if (run->pair->engine[i]->records_errors && soma_error_last()->status != status[i])
-			return differs(run, "soma_error_last() says %s after %s",
-				       soma_status_name(soma_error_last()->status),
-				       soma_status_name(status[i]));
-	return true;
-}
-
-static bool
-same_stats(struct run *run)
-{
-	struct soma_model_stats s[2];
-
-	for (unsigned i = 0; i < 2; i++)
-		run->pair->engine[i]->stats(run->handle[i], &s[i]);
-#define X(name)                                      \
-	if (!same(run, #name, s[0].name, s[1].name)) \
-		return false;
-	SOMA_MODEL_COUNTER_MAP(X)
-#undef X
-	if (run->source[0].broken)
-		return differs(run, "pages were mapped twice, or unmapped that were not mapped");
-	return same(run, "calls of the segment source (digest)", run->source[0].digest,
-		    run->source[1].digest);
-}
+#include "tests/sequence_state.h"
 
 /* ---- operations ------------------------------------------------------------ */
 
-#define EACH(i) for (unsigned i = 0; i < 2; i++)
-#define CALL(i, function, ...) run->pair->engine[i]->function(run->handle[i], __VA_ARGS__)
-
-static bool
-stream_of(const struct run *run, unsigned label, uint64_t *stream)
+bool
+run_stream_of(const struct run *run, unsigned label, uint64_t *stream)
 {
 	if (label == LABEL_UNKNOWN)
 		*stream = 0xabcde12345;
@@ -107,16 +37,17 @@ run_alloc(struct run *run, const struct op *op, uint64_t stream)
 
 	EACH (i)
 		status[i] = CALL(i, alloc, op->size, stream, &a[i]);
-	if (!same_status(run, status) || !same(run, "ptr", a[0].ptr, a[1].ptr) ||
-	    !same(run, "capacity", a[0].capacity, a[1].capacity) ||
-	    !same(run, "ready_seq", a[0].ready_seq, a[1].ready_seq) ||
-	    !same(run, "wait_stream", a[0].wait_stream, a[1].wait_stream) ||
-	    !same(run, "wait_seq", a[0].wait_seq, a[1].wait_seq) ||
-	    !same(run, "alloc size", a[0].size, a[1].size) || !same(run, "stream", a[0].stream, a[1].stream))
+	if (!run_same_status(run, status) || !run_same(run, "ptr", a[0].ptr, a[1].ptr) ||
+	    !run_same(run, "capacity", a[0].capacity, a[1].capacity) ||
+	    !run_same(run, "ready_seq", a[0].ready_seq, a[1].ready_seq) ||
+	    !run_same(run, "wait_stream", a[0].wait_stream, a[1].wait_stream) ||
+	    !run_same(run, "wait_seq", a[0].wait_seq, a[1].wait_seq) ||
+	    !run_same(run, "alloc size", a[0].size, a[1].size) ||
+	    !run_same(run, "stream", a[0].stream, a[1].stream))
 		return false;
 	if (run->status == SOMA_STATUS_OK && run->maps &&
 	    source_mapped(&run->source[0], a[0].ptr, a[0].capacity) != a[0].capacity)
-		return differs(run, "the block at 0x%" PRIx64 " is not wholly mapped", a[0].ptr);
+		return run_differs(run, "the block at 0x%" PRIx64 " is not wholly mapped", a[0].ptr);
 	if (run->status == SOMA_STATUS_OK)
 		remember_alloc(run, op->label, &a[0]);
 	return true;
@@ -129,7 +60,7 @@ run_free(struct run *run, uint64_t ptr, uint64_t stream)
 
 	EACH (i)
 		status[i] = CALL(i, free, ptr, stream);
-	return same_status(run, status);
+	return run_same_status(run, status);
 }
 
 static bool
@@ -140,7 +71,7 @@ run_stream_create(struct run *run, const struct op *op)
 
 	EACH (i)
 		status[i] = CALL(i, stream_create, op->flags, &id[i]);
-	if (!same_status(run, status) || !same(run, "stream id", id[0], id[1]))
+	if (!run_same_status(run, status) || !run_same(run, "stream id", id[0], id[1]))
 		return false;
 	run->streams[op->label] = id[0];
 	return true;
@@ -154,7 +85,7 @@ run_record(struct run *run, const struct op *op, uint64_t stream)
 
 	EACH (i)
 		status[i] = CALL(i, record_event, stream, &seq[i]);
-	if (!same_status(run, status) || !same(run, "seq", seq[0], seq[1]))
+	if (!run_same_status(run, status) || !run_same(run, "seq", seq[0], seq[1]))
 		return false;
 	if (run->status == SOMA_STATUS_OK)
 		run->events[op->label] = (struct known_event){ stream, seq[0], true };
@@ -168,7 +99,7 @@ run_wait(struct run *run, uint64_t stream, uint64_t event_stream, uint64_t seq)
 
 	EACH (i)
 		status[i] = CALL(i, wait_event, stream, event_stream, seq);
-	return same_status(run, status);
+	return run_same_status(run, status);
 }
 
 /* submitted - back of a stream, by the second engine. */
@@ -210,7 +141,7 @@ run_on_stream(struct run *run, const struct op *op, uint64_t stream)
 	default:
 		abort();
 	}
-	return same_status(run, status);
+	return run_same_status(run, status);
 }
 
 static bool
@@ -220,7 +151,7 @@ run_adopt_block(struct run *run, const struct op *op)
 
 	EACH (i)
 		status[i] = CALL(i, adopt_block, op->address, op->size, op->capacity);
-	if (!same_status(run, status))
+	if (!run_same_status(run, status))
 		return false;
 	if (run->status == SOMA_STATUS_OK)
 		run->allocs[op->label] = (struct soma_model_alloc){ .ptr = op->address, .size = op->size };
@@ -247,7 +178,7 @@ run_on_pool(struct run *run, const struct op *op)
 		else
 			engine->reset_peaks(handle);
 	}
-	return same_status(run, status);
+	return run_same_status(run, status);
 }
 
 static bool
@@ -271,7 +202,7 @@ dispatch(struct run *run, const struct op *op, uint64_t stream)
 		return !run->events[op->other].known ||
 		       run_wait(run, stream, run->events[op->other].stream, run->events[op->other].seq);
 	case OP_WAIT_BACK:
-		return !stream_of(run, op->other, &other) ||
+		return !run_stream_of(run, op->other, &other) ||
 		       run_wait(run, stream, other, seq_back(run, other, op->back));
 	case OP_STREAM_DESTROY:
 	case OP_ADVANCE:
@@ -291,154 +222,9 @@ run_op(struct run *run, const struct op *op)
 	uint64_t stream;
 
 	run->status = SOMA_STATUS_NOT_FOUND;
-	if (!stream_of(run, op->stream, &stream))
+	if (!run_stream_of(run, op->stream, &stream))
 		return true;
-	return dispatch(run, op, stream) && same_stats(run);
-}
-
-/* ---- everything that can be asked ------------------------------------------ */
-
-static void
-of_stream(struct run *run, unsigned label)
-{
-	char what[sizeof run->difference];
-
-	snprintf(what, sizeof what, "%s", run->difference);
-	snprintf(run->difference, sizeof run->difference, "position of s%u: %.400s", label, what);
-}
-
-static bool
-check_positions(struct run *run)
-{
-	for (unsigned label = 0; label < run->labels; label++) {
-		struct soma_model_position p[2] = { 0 };
-		enum soma_status status[2];
-		uint64_t stream;
-
-		if (!stream_of(run, label, &stream))
-			continue;
-		EACH (i)
-			status[i] = CALL(i, position, stream, &p[i]);
-		if (!same_status(run, status) || !same(run, "submitted", p[0].submitted, p[1].submitted) ||
-		    !same(run, "executed", p[0].executed, p[1].executed)) {
-			of_stream(run, label);
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool
-check_ready(struct run *run, const struct soma_model_alloc *alloc, uint64_t consumer)
-{
-	bool r[2];
-
-	EACH (i)
-		r[i] = CALL(i, is_ready_same_stream, alloc);
-	if (!same(run, "is_ready_same_stream", r[0], r[1]))
-		return false;
-	for (uint64_t seq = alloc->ready_seq; seq < alloc->ready_seq + 2; seq++) {
-		EACH (i)
-			r[i] = CALL(i, is_ready_cross_stream, alloc, consumer, seq);
-		if (!same(run, "is_ready_cross_stream", r[0], r[1]))
-			return false;
-	}
-	return true;
-}
-
-static bool
-check_allocs(struct run *run)
-{
-	for (unsigned n = 0; n < RECENT && n < run->recent_count; n++) {
-		const struct soma_model_alloc *alloc = &run->allocs[run->recent[n]];
-		bool r[2];
-
-		if (!check_ready(run, alloc, alloc->stream) || !check_ready(run, alloc, alloc->stream + 1))
-			return false;
-		for (uint64_t ptr = alloc->ptr - 256; ptr <= alloc->ptr + 256; ptr += 256) {
-			EACH (i)
-				r[i] = CALL(i, is_live, ptr);
-			if (!same(run, "is_live", r[0], r[1]))
-				return false;
-		}
-	}
-	return true;
-}
-
-struct extents {
-	struct soma_extent *at;
-	size_t count;
-};
-
-static bool
-collect(void *context, const struct soma_extent *extent)
-{
-	struct extents *e = context;
-
-	if (e->count % 256 == 0)
-		e->at = grown(e->at, e->count + 256, sizeof *e->at);
-	e->at[e->count++] = *extent;
-	return true;
-}
-
-static bool
-same_extent(struct run *run, const struct soma_extent *a, const struct soma_extent *b)
-{
-	char where[64];
-
-#define FIELD(name)                                                                              \
-	do {                                                                                     \
-		snprintf(where, sizeof where, "walk, extent 0x%" PRIx64 ", " #name, b->address); \
-		if (a->name != b->name)                                                          \
-			return same(run, where, a->name, b->name);                               \
-	} while (0)
-	FIELD(address);
-	FIELD(kind);
-	FIELD(size);
-	FIELD(pool);
-	FIELD(requested);
-	FIELD(stream);
-	FIELD(seq);
-	FIELD(stranded);
-#undef FIELD
-	return true;
-}
-
-static bool
-check_walk(struct run *run)
-{
-	struct extents e[2] = { 0 };
-	bool equal = true;
-
-	EACH (i)
-		CALL(i, walk, collect, &e[i]);
-	for (size_t n = 0; equal && n < e[0].count && n < e[1].count; n++)
-		equal = same_extent(run, &e[0].at[n], &e[1].at[n]);
-	equal = equal && same(run, "walk: extents", e[0].count, e[1].count);
-	free(e[0].at);
-	free(e[1].at);
-	return equal;
-}
-
-static bool
-check_getters(struct run *run)
-{
-	struct soma_model_stats s[2];
-
-	EACH (i) {
-		memset(s, 0, sizeof s);
-		CALL(i, stats, &s[0]);
-		CALL(i, getters, &s[1]);
-		if (memcmp(&s[0], &s[1], sizeof s[0]) != 0)
-			return differs(run, "the getters differ from soma_model_stats()");
-	}
-	return true;
-}
-
-bool
-run_check(struct run *run)
-{
-	return check_positions(run) && check_allocs(run) && check_walk(run) && check_getters(run);
+	return dispatch(run, op, stream) && run_same_stats(run);
 }
 
 /* ---- create, destroy ------------------------------------------------------- */
@@ -480,7 +266,7 @@ run_create(struct run *run, const struct sequence *sequence, const struct pair *
 		abort();
 	EACH (i)
 		status[i] = create_side(run, sequence, i);
-	return same_status(run, status);
+	return run_same_status(run, status);
 }
 
 void
@@ -500,7 +286,7 @@ bool
 run_gave_back(struct run *run)
 {
 	if (run->source[0].broken || run->source[0].part_count > 0)
-		return differs(run, "%zu parts are still mapped", run->source[0].part_count);
-	return same(run, "calls of the segment source (digest) until the end", run->source[0].digest,
-		    run->source[1].digest);
+		return run_differs(run, "%zu parts are still mapped", run->source[0].part_count);
+	return run_same(run, "calls of the segment source (digest) until the end", run->source[0].digest,
+			run->source[1].digest);
 }
