@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fake backend of the resource tests; see the header. */
-#include "tests/check_resource_fake.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/resource/terminal.h"
+#include "tests/check_resource_fake_ops.h"
 #include "tests/check_resource_sanitizer.h"
-#include "tests/unit.h"
 
-/* Counts a call; what it is to return. */
-static enum soma_status
-enter(struct soma_backend *fake, enum fake_op op)
+enum soma_status
+fake_enter(struct soma_backend *fake, enum fake_op op)
 {
 	uint64_t call = atomic_fetch_add(&fake->calls, 1) + 1;
 
@@ -23,8 +20,8 @@ enter(struct soma_backend *fake, enum fake_op op)
 	return fake->fail_with[op];
 }
 
-static void
-leave(struct soma_backend *fake, enum fake_op op)
+void
+fake_leave(struct soma_backend *fake, enum fake_op op)
 {
 	if (fake->after != NULL)
 		fake->after(fake, op, fake->context);
@@ -85,7 +82,7 @@ static enum soma_status
 fake_alloc(struct soma_backend *fake, uint64_t size, uint64_t alignment, struct soma_backend_stream *stream,
 	   uint64_t *ptr)
 {
-	enum soma_status status = enter(fake, FAKE_ALLOC);
+	enum soma_status status = fake_enter(fake, FAKE_ALLOC);
 
 	(void)alignment;
 	if (status != SOMA_STATUS_OK)
@@ -110,7 +107,7 @@ fake_alloc(struct soma_backend *fake, uint64_t size, uint64_t alignment, struct 
 	if (stream != NULL && fake->streams_run)
 		stream->run = stream->queued;
 	pthread_mutex_unlock(&fake->mutex);
-	leave(fake, FAKE_ALLOC);
+	fake_leave(fake, FAKE_ALLOC);
 	return SOMA_STATUS_OK;
 }
 
@@ -164,7 +161,7 @@ static enum soma_status
 fake_free(struct soma_backend *fake, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
 {
 	bool keeps = (fake->capabilities & SOMA_BACKEND_KEEPS_FREED) != 0;
-	enum soma_status status = enter(fake, FAKE_FREE);
+	enum soma_status status = fake_enter(fake, FAKE_FREE);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -188,197 +185,7 @@ fake_free(struct soma_backend *fake, uint64_t ptr, uint64_t size, struct soma_ba
 	pthread_mutex_unlock(&fake->mutex);
 	while (keeps && let_go(fake, UINT64_MAX, fake->release_within_free ? 0 : fake->keep_max))
 		;
-	leave(fake, FAKE_FREE);
-	return SOMA_STATUS_OK;
-}
-
-/* ---- streams and events ---------------------------------------------------------------- */
-
-static enum soma_status
-add_stream(struct soma_backend *fake, struct soma_backend_stream **out)
-{
-	pthread_mutex_lock(&fake->mutex);
-	ck_assert_int_lt(fake->stream_count, FAKE_STREAMS);
-	struct soma_backend_stream *stream = &fake->streams[fake->stream_count];
-	stream->index = fake->stream_count++;
-	stream->used = true;
-	pthread_mutex_unlock(&fake->mutex);
-	*out = stream;
-	return SOMA_STATUS_OK;
-}
-
-static enum soma_status
-fake_stream_create(struct soma_backend *fake, unsigned flags, struct soma_backend_stream **stream)
-{
-	enum soma_status status = enter(fake, FAKE_STREAM_CREATE);
-
-	(void)flags;
-	return status == SOMA_STATUS_OK ? add_stream(fake, stream) : status;
-}
-
-static enum soma_status
-fake_stream_default(struct soma_backend *fake, enum soma_backend_stream_kind kind,
-		    struct soma_backend_stream **stream)
-{
-	(void)kind;
-	return add_stream(fake, stream);
-}
-
-/* The driver's handles are used again: every wrapping is a new stream all the same. */
-static enum soma_status
-fake_stream_wrap(struct soma_backend *fake, uint64_t native, struct soma_backend_stream **stream)
-{
-	(void)native;
-	return add_stream(fake, stream);
-}
-
-static void
-fake_stream_destroy(struct soma_backend *fake, struct soma_backend_stream *stream)
-{
-	pthread_mutex_lock(&fake->mutex);
-	ck_assert(stream->used && !stream->gone);
-	stream->gone = true;
-	pthread_mutex_unlock(&fake->mutex);
-}
-
-/* There is no legacy order here. */
-static enum soma_status
-fake_stream_info(struct soma_backend *fake, struct soma_backend_stream *stream,
-		 struct soma_backend_stream_info *info)
-{
-	if (fake->before != NULL)
-		fake->before(fake, FAKE_STREAM_INFO, fake->context);
-	ck_assert(stream->used && !stream->gone);
-	info->native = 1000 + (uint64_t)stream->index;
-	info->flags = fake->blocking ? 0 : SOMA_BACKEND_STREAM_NON_BLOCKING;
-	info->capture =
-		fake->captures[stream->index] ? SOMA_BACKEND_CAPTURE_ACTIVE : SOMA_BACKEND_CAPTURE_NONE;
-	return SOMA_STATUS_OK;
-}
-
-static enum soma_status
-fake_stream_synchronize(struct soma_backend *fake, struct soma_backend_stream *stream)
-{
-	enum soma_status status = enter(fake, FAKE_STREAM_SYNCHRONIZE);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	pthread_mutex_lock(&fake->mutex);
-	stream->run = stream->queued;
-	pthread_mutex_unlock(&fake->mutex);
-	leave(fake, FAKE_STREAM_SYNCHRONIZE);
-	return SOMA_STATUS_OK;
-}
-
-static enum soma_status
-fake_event_create(struct soma_backend *fake, unsigned flags, struct soma_backend_event **event)
-{
-	enum soma_status status = enter(fake, FAKE_EVENT_CREATE);
-
-	(void)flags;
-	if (status != SOMA_STATUS_OK)
-		return status;
-	*event = calloc(1, sizeof **event);
-	(*event)->stream = -1;
-	pthread_mutex_lock(&fake->mutex);
-	fake->events++;
-	pthread_mutex_unlock(&fake->mutex);
-	return SOMA_STATUS_OK;
-}
-
-static void
-fake_event_destroy(struct soma_backend *fake, struct soma_backend_event *event)
-{
-	pthread_mutex_lock(&fake->mutex);
-	fake->events--;
-	pthread_mutex_unlock(&fake->mutex);
-	free(event);
-}
-
-/* An event there becomes a part of the capture, which only a backend that makes graphs can have; on the legacy
- * stream it spoils the captures of blocking ones. */
-static void
-check_captures(const struct soma_backend *fake, const struct soma_backend_stream *stream)
-{
-	ck_assert(!fake->captures[stream->index] || (fake->capabilities & SOMA_BACKEND_CAPTURE) != 0);
-	for (int i = 0; i < FAKE_STREAMS && fake->blocking && stream->index == 0; i++)
-		ck_assert(!fake->captures[i]);
-}
-
-static enum soma_status
-fake_event_record(struct soma_backend *fake, struct soma_backend_event *event,
-		  struct soma_backend_stream *stream)
-{
-	enum soma_status status = enter(fake, FAKE_EVENT_RECORD);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	check_captures(fake, stream);
-	pthread_mutex_lock(&fake->mutex);
-	ck_assert(!stream->gone);
-	event->stream = stream->index;
-	event->position = stream->queued;
-	memcpy(event->clock, stream->clock, sizeof event->clock);
-	event->clock[stream->index] = stream->queued;
-	pthread_mutex_unlock(&fake->mutex);
-	leave(fake, FAKE_EVENT_RECORD);
-	return SOMA_STATUS_OK;
-}
-
-static enum soma_status
-fake_event_wait(struct soma_backend *fake, struct soma_backend_event *event,
-		struct soma_backend_stream *stream)
-{
-	enum soma_status status = enter(fake, FAKE_EVENT_WAIT);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	pthread_mutex_lock(&fake->mutex);
-	for (int i = 0; i < FAKE_STREAMS; i++)
-		if (event->stream >= 0 && event->clock[i] > stream->clock[i])
-			stream->clock[i] = event->clock[i];
-	fake_work(stream, 1);
-	if (fake->streams_run)
-		stream->run = stream->queued;
-	pthread_mutex_unlock(&fake->mutex);
-	return SOMA_STATUS_OK;
-}
-
-static enum soma_status
-fake_event_query(struct soma_backend *fake, struct soma_backend_event *event, bool *done)
-{
-	enum soma_status status = enter(fake, FAKE_EVENT_QUERY);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	pthread_mutex_lock(&fake->mutex);
-	*done = event->stream < 0 || fake->streams[event->stream].run >= event->position;
-	pthread_mutex_unlock(&fake->mutex);
-	return SOMA_STATUS_OK;
-}
-
-static enum soma_status
-fake_synchronize(struct soma_backend *fake)
-{
-	enum soma_status status = enter(fake, FAKE_SYNCHRONIZE);
-
-	if (status == SOMA_STATUS_OK)
-		fake_run_all(fake);
-	return status;
-}
-
-static enum soma_status
-fake_event_synchronize(struct soma_backend *fake, struct soma_backend_event *event)
-{
-	enum soma_status status = enter(fake, FAKE_EVENT_SYNCHRONIZE);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	pthread_mutex_lock(&fake->mutex);
-	struct soma_backend_stream *stream = &fake->streams[event->stream];
-	if (stream->run < event->position)
-		stream->run = event->position;
-	pthread_mutex_unlock(&fake->mutex);
+	fake_leave(fake, FAKE_FREE);
 	return SOMA_STATUS_OK;
 }
 
@@ -389,7 +196,7 @@ fake_block_use(struct soma_backend *fake, uint64_t ptr, enum soma_backend_access
 	       struct soma_backend_stream *stream)
 {
 	(void)ptr, (void)access, (void)stream;
-	return enter(fake, FAKE_BLOCK_USE);
+	return fake_enter(fake, FAKE_BLOCK_USE);
 }
 
 static enum soma_status
@@ -402,7 +209,7 @@ fake_block_name(struct soma_backend *fake, uint64_t ptr, uint64_t generation, co
 static enum soma_status
 fake_pool_trim(struct soma_backend *fake, uint64_t keep)
 {
-	enum soma_status status = enter(fake, FAKE_POOL_TRIM);
+	enum soma_status status = fake_enter(fake, FAKE_POOL_TRIM);
 
 	fake->trim_keep = keep;
 	if (status == SOMA_STATUS_OK && fake->reserved > keep)
@@ -430,7 +237,7 @@ figure(const struct soma_backend *fake, enum soma_backend_attribute attribute)
 static enum soma_status
 fake_pool_get(struct soma_backend *fake, enum soma_backend_attribute attribute, uint64_t *value)
 {
-	enum soma_status status = enter(fake, FAKE_POOL_GET);
+	enum soma_status status = fake_enter(fake, FAKE_POOL_GET);
 
 	pthread_mutex_lock(&fake->mutex);
 	if (status == SOMA_STATUS_OK)
@@ -442,7 +249,7 @@ fake_pool_get(struct soma_backend *fake, enum soma_backend_attribute attribute, 
 static enum soma_status
 fake_pool_set(struct soma_backend *fake, enum soma_backend_attribute attribute, uint64_t value)
 {
-	enum soma_status status = enter(fake, FAKE_POOL_SET);
+	enum soma_status status = fake_enter(fake, FAKE_POOL_SET);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -460,7 +267,7 @@ fake_pool_set(struct soma_backend *fake, enum soma_backend_attribute attribute, 
 static enum soma_status
 fake_export_pool(struct soma_backend *fake, enum soma_backend_handle_kind kind, int *descriptor)
 {
-	enum soma_status status = enter(fake, FAKE_EXPORT_POOL);
+	enum soma_status status = fake_enter(fake, FAKE_EXPORT_POOL);
 
 	(void)kind;
 	if (status == SOMA_STATUS_OK)
@@ -486,13 +293,13 @@ fake_peer_set_access(struct soma_backend *fake, int device, enum soma_backend_ac
 static enum soma_status
 fake_guard_settle(struct soma_backend *fake)
 {
-	return enter(fake, FAKE_GUARD_SETTLE);
+	return fake_enter(fake, FAKE_GUARD_SETTLE);
 }
 
 static enum soma_status
 fake_guard_drain(struct soma_backend *fake, uint64_t keep)
 {
-	enum soma_status status = enter(fake, FAKE_GUARD_DRAIN);
+	enum soma_status status = fake_enter(fake, FAKE_GUARD_DRAIN);
 
 	pthread_mutex_lock(&fake->mutex);
 	fake->drain_keep = keep;
