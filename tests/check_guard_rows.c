@@ -3,43 +3,9 @@
  * process are in check_guard_ends.c. */
 #include "config.h"
 
-#include "tests/check_guard_support.h"
-#include "tests/unit.h"
+#include "tests/guard_case.h"
 
 #include <string.h>
-
-#define READ SOMA_BACKEND_ACCESS_READ
-#define WRITE SOMA_BACKEND_ACCESS_WRITE
-#define NON_BLOCKING SOMA_BACKEND_STREAM_NON_BLOCKING
-
-/* A case runs with three streams that do not block on the legacy stream. */
-struct streams {
-	struct soma_backend_stream *a, *b, *c;
-};
-
-static void
-run_case(void (*body)(struct fixture *f, struct streams s), const char *const *options)
-{
-	for (int kind = 0; kind < INNER_KINDS; kind++) {
-		struct fixture f;
-		fixture_open(&f, (enum inner_kind)kind, options);
-		struct streams s = { make_stream(&f, NON_BLOCKING), make_stream(&f, NON_BLOCKING),
-				     make_stream(&f, NON_BLOCKING) };
-		body(&f, s);
-		fixture_close(&f);
-		fixture_forget_reports(&f);
-	}
-}
-
-#define CASE_WITH(name, ...)                                                                     \
-	static void name##_body(struct fixture *f, struct streams s);                            \
-	START_TEST(name)                                                                         \
-	{                                                                                        \
-		run_case(name##_body, (const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL }); \
-	}                                                                                        \
-	END_TEST                                                                                 \
-	static void name##_body(struct fixture *f, __attribute__((unused)) struct streams s)
-#define CASE(name) CASE_WITH(name)
 
 CASE(row_01_write_just_past_the_end)
 {

@@ -5,43 +5,10 @@
  */
 #include "config.h"
 
-#include "tests/check_guard_support.h"
-#include "tests/unit.h"
+#include "tests/guard_case.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define READ SOMA_BACKEND_ACCESS_READ
-#define WRITE SOMA_BACKEND_ACCESS_WRITE
-#define NON_BLOCKING SOMA_BACKEND_STREAM_NON_BLOCKING
-
-struct streams {
-	struct soma_backend_stream *a, *b, *c;
-};
-
-static void
-run_program(void (*body)(struct fixture *f, struct streams s), const char *const *options)
-{
-	for (int kind = 0; kind < INNER_KINDS; kind++) {
-		struct fixture f;
-		fixture_open(&f, (enum inner_kind)kind, options);
-		struct streams s = { make_stream(&f, NON_BLOCKING), make_stream(&f, NON_BLOCKING),
-				     make_stream(&f, NON_BLOCKING) };
-		body(&f, s);
-		fixture_close(&f);
-		fixture_forget_reports(&f);
-	}
-}
-
-#define PROGRAM_WITH(name, ...)                                                                     \
-	static void name##_body(struct fixture *f, struct streams s);                               \
-	START_TEST(name)                                                                            \
-	{                                                                                           \
-		run_program(name##_body, (const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL }); \
-	}                                                                                           \
-	END_TEST                                                                                    \
-	static void name##_body(struct fixture *f, __attribute__((unused)) struct streams s)
-#define PROGRAM(name) PROGRAM_WITH(name)
 
 /* ---- bounds -------------------------------------------------------------------------- */
 
@@ -58,7 +25,7 @@ expect_last(struct fixture *f, unsigned char *p, const char *kind, long offset)
 	ck_assert_msg(strstr(last->text, text) != NULL, "\"%s\" is not in:\n%s", text, last->text);
 }
 
-PROGRAM_WITH(a_loop_that_is_off_by_n, "report_limit", "1000")
+CASE_WITH(a_loop_that_is_off_by_n, "report_limit", "1000")
 {
 	static const unsigned sizes[] = { 1, 3, 5, 7, 13, 255, 257, 1001, 4097 };
 	static const unsigned off[] = { 0, 1, 2, 17, 100, 254 };
@@ -82,7 +49,7 @@ PROGRAM_WITH(a_loop_that_is_off_by_n, "report_limit", "1000")
 	ck_assert_uint_eq(f->report_count, count);
 }
 
-PROGRAM(a_memset_of_too_many_bytes_with_any_value)
+CASE(a_memset_of_too_many_bytes_with_any_value)
 {
 	static const int values[] = { 0, 1, 0x7f, 0x80, 0xff };
 	static const char *const kinds[] = { "oob-write-after", "oob-write-after", "oob-write-after",
@@ -100,7 +67,7 @@ PROGRAM(a_memset_of_too_many_bytes_with_any_value)
 
 /* ---- order --------------------------------------------------------------------------- */
 
-PROGRAM(a_chain_of_waits_that_misses_the_write)
+CASE(a_chain_of_waits_that_misses_the_write)
 {
 	unsigned char *p = take(f, 100, s.a), *q = take(f, 100, s.a);
 
@@ -119,7 +86,7 @@ PROGRAM(a_chain_of_waits_that_misses_the_write)
 	EXPECT(f, "stream-race");
 }
 
-PROGRAM(a_chain_of_waits_that_are_in_the_wrong_sequence)
+CASE(a_chain_of_waits_that_are_in_the_wrong_sequence)
 {
 	unsigned char *p = take(f, 100, s.a);
 
@@ -131,7 +98,7 @@ PROGRAM(a_chain_of_waits_that_are_in_the_wrong_sequence)
 	give(f, p, 100, s.a);
 }
 
-PROGRAM(an_event_that_was_recorded_before_the_allocation)
+CASE(an_event_that_was_recorded_before_the_allocation)
 {
 	struct soma_backend_event *early = make_event(f);
 
@@ -144,7 +111,7 @@ PROGRAM(an_event_that_was_recorded_before_the_allocation)
 	f->ops->event_destroy(f->g, early);
 }
 
-PROGRAM(an_event_that_is_recorded_again_after_the_wait)
+CASE(an_event_that_is_recorded_again_after_the_wait)
 {
 	struct soma_backend_event *event = make_event(f);
 	unsigned char *p = take(f, 100, s.a);
@@ -163,7 +130,7 @@ PROGRAM(an_event_that_is_recorded_again_after_the_wait)
 	f->ops->event_destroy(f->g, event);
 }
 
-PROGRAM(a_write_that_waits_for_one_reader_of_two)
+CASE(a_write_that_waits_for_one_reader_of_two)
 {
 	struct soma_backend_stream *d = make_stream(f, NON_BLOCKING);
 	unsigned char *p = take(f, 100, s.a);
@@ -182,7 +149,7 @@ PROGRAM(a_write_that_waits_for_one_reader_of_two)
 	EXPECT(f, "stream-race");
 }
 
-PROGRAM(a_question_whose_answer_was_no)
+CASE(a_question_whose_answer_was_no)
 {
 	unsigned char *p = take(f, 100, s.a);
 	bool done = true;
@@ -204,7 +171,7 @@ PROGRAM(a_question_whose_answer_was_no)
 	ck_assert_uint_eq(f->report_count, before);
 }
 
-PROGRAM(a_stream_that_takes_the_place_of_a_destroyed_one)
+CASE(a_stream_that_takes_the_place_of_a_destroyed_one)
 {
 	struct soma_backend_stream *old = make_stream(f, NON_BLOCKING);
 	unsigned char *p = take(f, 100, old);
@@ -220,7 +187,7 @@ PROGRAM(a_stream_that_takes_the_place_of_a_destroyed_one)
 
 /* ---- ends ---------------------------------------------------------------------------- */
 
-PROGRAM(a_free_that_is_after_the_allocation_but_not_after_the_writer)
+CASE(a_free_that_is_after_the_allocation_but_not_after_the_writer)
 {
 	unsigned char *p = take(f, 100, s.a);
 
@@ -233,7 +200,7 @@ PROGRAM(a_free_that_is_after_the_allocation_but_not_after_the_writer)
 	EXPECT_TEXT(f, 0, "missing: stream ");
 }
 
-PROGRAM(a_free_of_the_first_half_and_of_a_pointer_into_the_block)
+CASE(a_free_of_the_first_half_and_of_a_pointer_into_the_block)
 {
 	unsigned char *p = take(f, 100, s.a);
 
@@ -249,7 +216,7 @@ PROGRAM(a_free_of_the_first_half_and_of_a_pointer_into_the_block)
 }
 
 /* The address comes back as another block: the alias ends that, and its owner's free is the second one. */
-PROGRAM_WITH(a_free_through_an_alias_of_what_was_allocated_again, "quarantine_blocks", "0")
+CASE_WITH(a_free_through_an_alias_of_what_was_allocated_again, "quarantine_blocks", "0")
 {
 	unsigned char *alias = take(f, 100, s.a), *p = NULL, *kept[64];
 	int count = 0;
@@ -272,7 +239,7 @@ PROGRAM_WITH(a_free_through_an_alias_of_what_was_allocated_again, "quarantine_bl
 		give(f, kept[--count], 100, s.a);
 }
 
-PROGRAM_WITH(a_write_to_the_block_that_is_about_to_leave_the_quarantine, "quarantine_blocks", "4")
+CASE_WITH(a_write_to_the_block_that_is_about_to_leave_the_quarantine, "quarantine_blocks", "4")
 {
 	unsigned char *p = take(f, 1001, s.a), *q[4];
 
@@ -296,7 +263,7 @@ PROGRAM_WITH(a_write_to_the_block_that_is_about_to_leave_the_quarantine, "quaran
 	ck_assert_uint_eq(stats.condemned_blocks, 1);
 }
 
-PROGRAM(a_write_behind_the_end_of_a_block_that_was_freed)
+CASE(a_write_behind_the_end_of_a_block_that_was_freed)
 {
 	unsigned char *p = take(f, 101, s.a), *q = take(f, 101, s.a);
 
@@ -311,7 +278,7 @@ PROGRAM(a_write_behind_the_end_of_a_block_that_was_freed)
 	EXPECT_TEXT(f, 1, "offset -256 ");
 }
 
-PROGRAM(leaks_of_several_owners)
+CASE(leaks_of_several_owners)
 {
 	static const char *const tags[] = { "kv cache", "weights", "" };
 	unsigned char *p[4];
@@ -362,7 +329,7 @@ write_it(void *argument)
 }
 
 /* A join of threads orders no streams. */
-PROGRAM(a_thread_that_takes_a_join_for_order)
+CASE(a_thread_that_takes_a_join_for_order)
 {
 	struct other o = { .f = f, .p = take(f, 100, s.a), .stream = s.b };
 	pthread_t thread;
@@ -376,7 +343,7 @@ PROGRAM(a_thread_that_takes_a_join_for_order)
 	EXPECT(f, "use-before-ready", "free-unordered");
 }
 
-PROGRAM(two_threads_that_free_one_block)
+CASE(two_threads_that_free_one_block)
 {
 	for (int i = 0; i < 50; i++) {
 		pthread_barrier_t both;
