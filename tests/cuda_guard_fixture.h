@@ -15,37 +15,10 @@
 		"guard.backtrace", "0" \
 	}
 
-#define SEEN_MAX 64
-#define READ SOMA_BACKEND_ACCESS_READ
-#define WRITE SOMA_BACKEND_ACCESS_WRITE
-
-static char seen[SEEN_MAX][32], last_text[8192];
-static unsigned seen_count;
-static struct soma_backend_stream *a, *b, *c;
 static bool is_async;
 
-static inline void
-note(void *context, const struct soma_backend_guard_report *report)
-{
-	(void)context;
-	if (seen_count < SEEN_MAX)
-		snprintf(seen[seen_count++], sizeof seen[0], "%s", report->kind);
-	snprintf(last_text, sizeof last_text, "%s", report->text);
-}
-
-static inline void
-expect(const char *const *kinds, int line)
-{
-	unsigned i = 0;
-
-	for (; kinds[i] != NULL; i++)
-		ck_assert_msg(i < seen_count && strcmp(seen[i], kinds[i]) == 0,
-			      "line %d: report %u is %s, not %s", line, i,
-			      i < seen_count ? seen[i] : "missing", kinds[i]);
-	ck_assert_msg(i == seen_count, "line %d: there is a report %s too many", line, seen[i]);
-}
-#define EXPECT(...) expect((const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL }, __LINE__)
-#define EXPECT_TEXT(part) ck_assert_msg(strstr(last_text, part) != NULL, "%s lacks %s", last_text, part)
+#define FAILED(...) ck_abort_msg(__VA_ARGS__)
+#include "tests/guard_words.h"
 
 static inline void
 open_guard(const char *name, const char *key, const char *value)
@@ -55,12 +28,8 @@ open_guard(const char *name, const char *key, const char *value)
 	};
 
 	is_async = strstr(name, "async") != NULL;
-	seen_count = 0;
 	OK(try_open(name, options, key != NULL ? 4 : 3));
-	OK(ops->guard_listen(self, note, NULL));
-	a = stream_new();
-	b = stream_new();
-	c = stream_new();
+	begin_listening();
 }
 
 static inline void
@@ -97,33 +66,6 @@ static inline void
 poke(uint64_t at, struct soma_backend_stream *stream)
 {
 	OK(ops->fill8(self, at, 7, 1, stream));
-}
-
-static inline void
-sync_stream(struct soma_backend_stream *stream)
-{
-	OK(ops->stream_synchronize(self, stream));
-}
-
-static inline void
-drain(void)
-{
-	OK(ops->guard_drain(self, 0));
-}
-
-static inline uint64_t
-scan_now(void)
-{
-	uint64_t damaged;
-
-	OK(ops->guard_scan(self, &damaged));
-	return damaged;
-}
-
-static inline enum soma_status
-use(uint64_t ptr, enum soma_backend_access access, struct soma_backend_stream *stream)
-{
-	return ops->block_use(self, ptr, access, stream);
 }
 
 #endif
