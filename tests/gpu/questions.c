@@ -1,145 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The probe's questions: one for each constant of tests/fake/facts.h, in its order.  Each is asked in a process of its
- * own, so that what it leaves behind is nobody's, and prints its answer into `out`: the value, and words.
+ * own, so that what it leaves behind is nobody's.
  *
  * Over the stand-in its modes take the place of a stream that is held back.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "tests/gpu/gpu.h"
+#include "tests/gpu/ask.h"
 #include "tests/gpu/probe.h"
 
 #define MB ((uint64_t)1 << 20)
-
-static FILE *out;
-static struct gpu *gpu;
-
-static void
-answer(uint64_t value)
-{
-	fprintf(out, "%" PRIu64, value);
-}
-
-static void
-answer_result(CUresult result)
-{
-	fprintf(out, "%d %s", (int)result, gpu_result_name(gpu, result));
-}
-
-static void
-answer_nothing(const char *why)
-{
-	fprintf(out, "? %s", why);
-}
-
-/* The probe cannot go on with this fact: what it takes for granted is not so. */
-static void
-must(CUresult result, const char *what)
-{
-	if (result == CUDA_SUCCESS)
-		return;
-	fprintf(out, "? %s: %s", what, gpu_result_name(gpu, result));
-	fflush(out);
-	_exit(EXIT_SUCCESS);
-}
-#define MUST(entry, ...) must(gpu->entry(__VA_ARGS__), #entry)
-
-/* ---- shorthands ----------------------------------------------------------------------------- */
-
-static CUmemoryPool
-pool_new(uint64_t max, CUmemAllocationHandleType handles)
-{
-	const CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-				       .handleTypes = handles,
-				       .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
-						     .id = gpu->ordinal },
-				       .maxSize = max };
-	CUmemoryPool pool;
-
-	MUST(d.cuMemPoolCreate, &pool, &props);
-	return pool;
-}
-
-static void
-keep_all(CUmemoryPool pool)
-{
-	cuuint64_t all = UINT64_MAX;
-
-	MUST(d.cuMemPoolSetAttribute, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
-}
-
-static void
-reuse_after_synchronisation_only(CUmemoryPool pool)
-{
-	int no = 0;
-
-	MUST(d.cuMemPoolSetAttribute, pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &no);
-	MUST(d.cuMemPoolSetAttribute, pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &no);
-	MUST(d.cuMemPoolSetAttribute, pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &no);
-}
-
-static uint64_t
-pool_value(CUmemoryPool pool, CUmemPool_attribute which)
-{
-	cuuint64_t value = 0;
-
-	MUST(d.cuMemPoolGetAttribute, pool, which, &value);
-	return value;
-}
-
-static CUstream
-stream_new(void)
-{
-	CUstream stream;
-
-	MUST(d.cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-	return stream;
-}
-
-static CUdeviceptr
-take(CUmemoryPool pool, uint64_t bytes, CUstream stream)
-{
-	CUdeviceptr ptr;
-
-	MUST(d.cuMemAllocFromPoolAsync, &ptr, bytes, pool, stream);
-	return ptr;
-}
-
-/* The stream has executed all, and the driver was not asked: a kernel of its writes where the host looks. */
-static void
-wait_unseen(CUstream stream)
-{
-	time_t start = time(NULL);
-
-	gpu_touch(gpu, gpu->shared_device + offsetof(struct gpu_shared, mark), 1, 1, (uintptr_t)stream);
-	while (__atomic_load_n(&gpu->shared->mark, __ATOMIC_SEQ_CST) == 0 &&
-	       time(NULL) - start < PROBE_SECONDS)
-		;
-	__atomic_store_n(&gpu->shared->mark, 0, __ATOMIC_SEQ_CST);
-}
-
-static void
-query_until_done(CUstream stream)
-{
-	CUresult result;
-
-	while ((result = gpu->d.cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY)
-		;
-	must(result, "cuStreamQuery");
-}
-
-static void
-stand_in_mode(enum fake_mode mode)
-{
-	if (gpu->stand_in)
-		gpu->fake.mode(mode, 1, 0);
-}
 
 /* ---- sizes and addresses ----------------------------------------------------------------------- */
 
@@ -513,11 +387,3 @@ const struct probe_question probe_questions[] = {
 	{ "FAKE_ALLOC_FROM_IMPORT", alloc_from_import },
 	{ 0 },
 };
-
-void
-probe_ask(const struct probe_question *question, struct gpu *device, FILE *file)
-{
-	gpu = device;
-	out = file;
-	question->ask();
-}
