@@ -16,6 +16,7 @@
 #include <soma/model.h>
 
 #include "backends/cuda/driver.h"
+#include "bench/rounds.h"
 #include "lib/base/error.h"
 #include "lib/resource/open.h"
 
@@ -130,14 +131,6 @@ now(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static double
 measure(void (*pair)(void))
 {
@@ -159,8 +152,8 @@ struct row {
 static void
 print(struct row *row)
 {
-	qsort(row->took, ROUNDS, sizeof row->took[0], compare);
-	qsort(row->over, ROUNDS, sizeof row->over[0], compare);
+	rounds_sort(row->took, ROUNDS);
+	rounds_sort(row->over, ROUNDS);
 	printf("  %-34s %7.1f %7.1f %7.1f %+9.1f %7.1f\n", row->name, row->took[0], row->took[ROUNDS / 2],
 	       row->took[3 * ROUNDS / 4] - row->took[ROUNDS / 4], row->over[ROUNDS / 2],
 	       row->over[3 * ROUNDS / 4] - row->over[ROUNDS / 4]);

@@ -10,6 +10,8 @@
 
 #include <soma/runtime.h>
 
+#include "bench/rounds.h"
+
 #define ROUNDS 11
 #define PAIRS 20000
 #define BYTES 4096
@@ -56,14 +58,6 @@ pair_ns(struct soma_runtime *runtime, uint64_t stream)
 	return (cpu_ns() - start) / PAIRS;
 }
 
-static int
-ascending(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return (a > b) - (a < b);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -85,7 +79,7 @@ main(int argc, char **argv)
 			ns[who][round] = pair_ns(runtime[who], stream[who]);
 	printf("guard: alloc and free pairs of %d bytes, CPU time\n", BYTES);
 	for (unsigned who = 0; who < 2; who++) {
-		qsort(ns[who], ROUNDS, sizeof ns[who][0], ascending);
+		rounds_sort(ns[who], ROUNDS);
 		printf("  %-12s %8.1f ns a pair  (%.1f to %.1f)\n", backends[who], ns[who][ROUNDS / 2], ns[who][0],
 		       ns[who][ROUNDS - 1]);
 		soma_runtime_release(runtime[who]);

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/rounds.h"
 #include "bench/trace_ops.h"
 
 /* mimalloc keeps its free lists inside the blocks: a page of each gets touched. */
@@ -235,14 +236,6 @@ measure_once(struct measurement *m, enum scenario_id where, enum contender_id wh
 	return false;
 }
 
-static int
-ascending(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return a < b ? -1 : a > b;
-}
-
 static bool
 measure_scenario(struct measurement *m, enum scenario_id where)
 {
@@ -263,7 +256,7 @@ measure_scenario(struct measurement *m, enum scenario_id where)
 	for (unsigned who = 0; who < CONTENDER_COUNT; who++) {
 		struct figures *figures = &m->measured->at[where][who];
 
-		qsort(figures->ns, figures->count, sizeof figures->ns[0], ascending);
+		rounds_sort(figures->ns, figures->count);
 	}
 	return true;
 }

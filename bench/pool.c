@@ -16,6 +16,7 @@
 
 #include <soma/pool.h>
 
+#include "bench/rounds.h"
 #include "lib/resource/open.h"
 
 #define ROUNDS 15
@@ -107,21 +108,6 @@ measure(const struct side *side, uint64_t pairs, uint64_t window)
 	       (double)(pairs + window);
 }
 
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double
-median(double values[ROUNDS])
-{
-	qsort(values, ROUNDS, sizeof values[0], compare);
-	return values[ROUNDS / 2];
-}
-
 static void
 report(const char *name, const struct side *model, const struct side *pool, uint64_t pairs, uint64_t window)
 {
@@ -132,8 +118,8 @@ report(const char *name, const struct side *model, const struct side *pool, uint
 		of_pool[i] = measure(pool, pairs, window);
 		more[i] = of_pool[i] - of_model[i];
 	}
-	printf("  %-40s %6.1f ns  the model %6.1f ns  %+6.1f\n", name, median(of_pool), median(of_model),
-	       median(more));
+	printf("  %-40s %6.1f ns  the model %6.1f ns  %+6.1f\n", name, rounds_median(of_pool, ROUNDS), rounds_median(of_model, ROUNDS),
+	       rounds_median(more, ROUNDS));
 }
 
 static void *

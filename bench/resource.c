@@ -15,6 +15,7 @@
 
 #include <soma/budget.h>
 
+#include "bench/rounds.h"
 #include "lib/resource/terminal.h"
 
 #define ROUNDS 9
@@ -131,21 +132,6 @@ run_load(void *argument)
 	return NULL;
 }
 
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double
-median(double values[ROUNDS])
-{
-	qsort(values, ROUNDS, sizeof values[0], compare);
-	return values[ROUNDS / 2];
-}
-
 /* CPU ns a pair, of a thread, when `threads` of them run at once. */
 static double
 measure(struct load load, unsigned threads)
@@ -171,7 +157,7 @@ measure(struct load load, unsigned threads)
 		values[round] = sum / threads / (double)load.pairs;
 	}
 	pthread_barrier_destroy(&barrier);
-	return median(values);
+	return rounds_median(values, ROUNDS);
 }
 
 static struct soma_resource *
