@@ -165,21 +165,6 @@ print_text(const struct table_of_rows *table, uint64_t capacity)
 /* ---- JSON -------------------------------------------------------------------------- */
 
 static json_t *
-oom_object(const struct replay_oom *oom)
-{
-	json_t *object;
-
-	if (!oom->happened)
-		return json_null();
-	object = json_object();
-	report_put(object, "event", report_event(oom->event));
-	report_put(object, "requested", report_number(oom->requested));
-	report_put(object, "short_by", report_number(oom->short_by));
-	report_put(object, "reason", json_string(replay_oom_text(oom->reason)));
-	return object;
-}
-
-static json_t *
 row_object(const struct row *row)
 {
 	const struct replay_result *result = &row->result;
@@ -198,7 +183,7 @@ row_object(const struct row *row)
 						       : 0));
 	report_put(object, "segments", report_number(result->counts.segments));
 	report_put(object, "failed", report_number(result->counts.failed));
-	report_put(object, "oom", oom_object(&result->oom));
+	report_put(object, "oom", report_oom(&result->oom));
 	return object;
 }
 

@@ -128,25 +128,6 @@ destroy(struct paired *p, uint32_t number)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static void
-note_refusal(struct paired *p, const struct step *step, enum soma_status status)
-{
-	const struct soma_error *error = soma_error_last();
-
-	if (p->result->refused++ > 0)
-		return;
-	p->result->refusal = (struct live_refusal){
-		.happened = true,
-		.status = status,
-		.event = step->event,
-		.requested = error->requested,
-		.current = error->current,
-		.remaining = error->remaining,
-		.limit = error->limit,
-	};
-	snprintf(p->result->refusal.text, sizeof p->result->refusal.text, "%s", error->text);
-}
-
 static enum soma_status
 alloc(struct paired *p, const struct step *step)
 {
@@ -159,7 +140,8 @@ alloc(struct paired *p, const struct step *step)
 		soma_pool_alloc(p->pool, step->size, p->streams[step->stream], &block->allocation);
 	times_add(&p->result->alloc_times, times_now() - before);
 	if (status == SOMA_STATUS_OUT_OF_BUDGET || status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY) {
-		note_refusal(p, step, status);
+		p->result->refused++;
+		live_note_refusal(&p->result->refusal, step->event, status);
 		return SOMA_STATUS_OK;
 	}
 	uint64_t outstanding = soma_resource_bytes_outstanding(p->stack->top);

@@ -137,24 +137,23 @@ wait(struct worker *w, const struct step *step)
 
 /* ---- blocks ----------------------------------------------------------------------- */
 
-static void
-note_refusal(struct worker *w, const struct step *step, enum soma_status status)
+void
+live_note_refusal(struct live_refusal *refusal, uint64_t event, enum soma_status status)
 {
 	const struct soma_error *error = soma_error_last();
 
-	w->counts.refused++;
-	if (w->refusal.happened)
+	if (refusal->happened)
 		return;
-	w->refusal = (struct live_refusal){
+	*refusal = (struct live_refusal){
 		.happened = true,
 		.status = status,
-		.event = step->event,
+		.event = event,
 		.requested = error->requested,
 		.current = error->current,
 		.remaining = error->remaining,
 		.limit = error->limit,
 	};
-	snprintf(w->refusal.text, sizeof w->refusal.text, "%s", error->text);
+	snprintf(refusal->text, sizeof refusal->text, "%s", error->text);
 }
 
 static void
@@ -188,7 +187,8 @@ alloc(struct worker *w, const struct step *step)
 	enum soma_status status = soma_resource_materialize(w->stack->top, &request, &block->block);
 	times_add(&w->alloc, times_now() - before);
 	if (status == SOMA_STATUS_OUT_OF_BUDGET || status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY) {
-		note_refusal(w, step, status);
+		w->counts.refused++;
+		live_note_refusal(&w->refusal, step->event, status);
 		return SOMA_STATUS_OK;
 	}
 	if (status != SOMA_STATUS_OK)

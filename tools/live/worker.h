@@ -22,6 +22,9 @@ struct live_refusal {
 	char text[LIVE_TEXT_MAX];
 };
 
+/* The last error of this thread is the event's; kept when it is the first one. */
+void live_note_refusal(struct live_refusal *refusal, uint64_t event, enum soma_status status);
+
 /* The first figure that differs. */
 struct live_difference {
 	bool happened;

@@ -42,21 +42,6 @@ parity_object(const struct replay_parity *parity)
 }
 
 static json_t *
-oom_object(const struct replay_oom *oom)
-{
-	json_t *object;
-
-	if (!oom->happened)
-		return json_null();
-	object = json_object();
-	report_put(object, "event", report_event(oom->event));
-	report_put(object, "requested", report_number(oom->requested));
-	report_put(object, "short_by", report_number(oom->short_by));
-	report_put(object, "reason", json_string(replay_oom_text(oom->reason)));
-	return object;
-}
-
-static json_t *
 name_string(const char *text)
 {
 	char *clean = report_clean(text);
@@ -153,7 +138,7 @@ result_object(const struct report *report)
 	report_put(object, "largest_free", report_number(result->at_peak.largest_free));
 	report_put(object, "stranded_by_stream", report_number(result->at_peak.stranded_by_stream));
 	report_put(object, "parity", parity_object(&result->parity));
-	report_put(object, "oom", oom_object(&result->oom));
+	report_put(object, "oom", report_oom(&result->oom));
 	report_put(object, "holders", holders_array(report));
 	report_put(object, "counts", counts_object(result));
 	report_put(object, "settings", settings_object(report));

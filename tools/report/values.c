@@ -28,6 +28,21 @@ report_event(uint64_t index)
 	return index == REPLAY_AT_START ? json_null() : report_number(index);
 }
 
+json_t *
+report_oom(const struct replay_oom *oom)
+{
+	json_t *object;
+
+	if (!oom->happened)
+		return json_null();
+	object = json_object();
+	report_put(object, "event", report_event(oom->event));
+	report_put(object, "requested", report_number(oom->requested));
+	report_put(object, "short_by", report_number(oom->short_by));
+	report_put(object, "reason", json_string(replay_oom_text(oom->reason)));
+	return object;
+}
+
 void
 report_put(json_t *object, const char *key, json_t *value)
 {

@@ -16,6 +16,10 @@ json_t *report_address(uint64_t value);
 /* null for REPLAY_AT_START. */
 json_t *report_event(uint64_t index);
 
+/* Where memory ran out; null: it did not. */
+struct replay_oom;
+json_t *report_oom(const struct replay_oom *oom);
+
 /* The object owns the value, or it is given back. */
 void report_put(json_t *object, const char *key, json_t *value);
 

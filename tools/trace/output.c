@@ -63,6 +63,20 @@ trace_output_open_sink(struct trace_output *output, const char *path, struct tra
 }
 
 enum trace_result
+trace_output_open_blocks(struct trace_output *output, const char *path, const char *head,
+			 struct trace_error *error)
+{
+	const struct trace_snapshot *snapshot = trace_snapshot(output->reader);
+	enum trace_result result = trace_output_open_sink(output, path, error);
+
+	if (snapshot != NULL)
+		output->lost[LOSS_SNAPSHOT] = snapshot->segment_count;
+	if (result == TRACE_OK)
+		trace_sink_string(output->sink, head);
+	return result;
+}
+
+enum trace_result
 trace_output_close_sink(struct trace_output *output, struct trace_error *error)
 {
 	return trace_sink_close(output->sink, error);

@@ -80,6 +80,9 @@ enum trace_result trace_output_close(struct trace_output *output, struct trace_e
 /* For the formats: they write text to output->sink. */
 enum trace_result trace_output_open_sink(struct trace_output *output, const char *path,
 					 struct trace_error *error);
+/* The same for one that has blocks and no segments, with its first line. */
+enum trace_result trace_output_open_blocks(struct trace_output *output, const char *path, const char *head,
+					   struct trace_error *error);
 enum trace_result trace_output_close_sink(struct trace_output *output, struct trace_error *error);
 
 static inline void

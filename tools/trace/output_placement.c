@@ -11,14 +11,7 @@
 static enum trace_result
 placement_open(struct trace_output *output, const char *path, struct trace_error *error)
 {
-	const struct trace_snapshot *snapshot = trace_snapshot(output->reader);
-	enum trace_result result = trace_output_open_sink(output, path, error);
-
-	if (snapshot != NULL)
-		output->lost[LOSS_SNAPSHOT] = snapshot->segment_count;
-	if (result == TRACE_OK)
-		trace_sink_string(output->sink, "id,lower,upper,size\n");
-	return result;
+	return trace_output_open_blocks(output, path, "id,lower,upper,size\n", error);
 }
 
 static void

@@ -14,14 +14,7 @@
 static enum trace_result
 rmm_open(struct trace_output *output, const char *path, struct trace_error *error)
 {
-	const struct trace_snapshot *snapshot = trace_snapshot(output->reader);
-	enum trace_result result = trace_output_open_sink(output, path, error);
-
-	if (snapshot != NULL)
-		output->lost[LOSS_SNAPSHOT] = snapshot->segment_count;
-	if (result == TRACE_OK)
-		trace_sink_string(output->sink, "Thread,Time,Action,Pointer,Size,Stream\n");
-	return result;
+	return trace_output_open_blocks(output, path, "Thread,Time,Action,Pointer,Size,Stream\n", error);
 }
 
 static void
