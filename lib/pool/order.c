@@ -9,11 +9,12 @@
 #include "lib/pool/streams.h"
 #include "lib/pool/twin.h"
 
+/* soma__pool_enter() for what only a pool alone has. */
 static enum soma_status
-alone_only(const struct soma_pool *pool)
+enter_alone(struct soma_pool *pool)
 {
 	if (pool->resource == NULL)
-		return SOMA_STATUS_OK;
+		return soma__pool_enter(pool);
 	return soma__fail(NOT_SUPPORTED, "a pool over a resource has that one's streams: "
 					 "soma_resource_stream_create() and _destroy() were expected");
 }
@@ -21,11 +22,8 @@ alone_only(const struct soma_pool *pool)
 enum soma_status
 soma_pool_stream_create(struct soma_pool *pool, unsigned flags, uint64_t *stream)
 {
-	enum soma_status status = alone_only(pool);
+	enum soma_status status = enter_alone(pool);
 
-	if (status != SOMA_STATUS_OK)
-		return status;
-	status = soma__pool_enter(pool);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	status = soma_model_stream_create(pool->model, flags, stream);
@@ -36,11 +34,8 @@ soma_pool_stream_create(struct soma_pool *pool, unsigned flags, uint64_t *stream
 enum soma_status
 soma_pool_stream_destroy(struct soma_pool *pool, uint64_t stream)
 {
-	enum soma_status status = alone_only(pool);
+	enum soma_status status = enter_alone(pool);
 
-	if (status != SOMA_STATUS_OK)
-		return status;
-	status = soma__pool_enter(pool);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	if (stream == pool->host_stream)
