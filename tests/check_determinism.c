@@ -7,12 +7,12 @@
  * A digest that changes is a change of results: HACKING, "The model", says which rules
  * are meant, and a release that changes one says so.
  */
-#include <check.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "tests/engine.h"
+#include "tests/unit.h"
 
 struct recording {
 	const char *preset;
@@ -229,17 +229,11 @@ main(void)
 {
 	Suite *suite = suite_create("determinism");
 	TCase *tcase = tcase_create("digests");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tcase, 0);
 	tcase_add_loop_test(tcase, a_fixed_sequence_gives_the_same_pointers_and_counters_everywhere, 0,
 			    RECORDINGS);
 	tcase_add_loop_test(tcase, the_oracle_comes_to_the_same_digest, 0, RECORDINGS);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return unit_run_suite(suite);
 }

@@ -399,9 +399,5 @@ main(int argc, char **argv)
 		tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].count);
 		suite_add_tcase(suite, tcase);
 	}
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return unit_run_suite(suite);
 }

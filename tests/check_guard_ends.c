@@ -190,11 +190,9 @@ main(void)
 	Suite *suite = suite_create("guard abort");
 	TCase *tcase = tcase_create("abort");
 
+	tcase_set_timeout(tcase, 0);
 	tcase_add_test_raise_signal(tcase, an_error_aborts_by_default_and_a_leak_does_not, SIGABRT);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
+	int failed = unit_run_suite(suite);
 	return unit_run("guard ends", tests, sizeof tests / sizeof tests[0]) != 0 || failed != 0;
 }

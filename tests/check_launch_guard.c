@@ -2,20 +2,6 @@
 /* The launch recorder over a guard: its reports. */
 #include "tests/runtime_fixture.h"
 
-struct reports {
-	unsigned count;
-	char kind[32];
-};
-
-static void
-on_report(void *context, const struct soma_guard_report *report)
-{
-	struct reports *reports = context;
-
-	reports->count++;
-	snprintf(reports->kind, sizeof reports->kind, "%s", report->kind);
-}
-
 START_TEST(a_guard_has_nothing_to_say_of_recorded_launches)
 {
 	struct soma_runtime *runtime = open_runtime("backend=guard:host,guard.on_error=callback");

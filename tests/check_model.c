@@ -5,13 +5,13 @@
  * change nothing (the oracle, which is one call behind, is compared); called again, it
  * succeeds, and from there on everything is as if nothing had happened.
  */
-#include <check.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
 #include "lib/arena/arena.h"
 #include "tests/generate.h"
+#include "tests/unit.h"
 
 static struct run *current; /* NULL while the model is being created */
 static const struct sequence *running;
@@ -287,16 +287,10 @@ main(void)
 {
 	Suite *suite = suite_create("model");
 	TCase *tcase = tcase_create("host memory");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tcase, 0);
 	tcase_add_loop_test(tcase, a_call_without_host_memory_fails_and_changes_nothing, 0, 5);
 	tcase_add_loop_test(tcase, tables_that_cannot_grow_are_left_as_they_were, 0, 5);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return unit_run_suite(suite);
 }

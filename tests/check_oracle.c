@@ -6,13 +6,13 @@
  *
  * check_oracle [SEED [OPERATIONS]] runs other sequences, or more of them, or fewer.
  */
-#include <check.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/generate.h"
 #include "tests/shrink.h"
+#include "tests/unit.h"
 
 #define CHECK_EVERY 50
 
@@ -269,16 +269,9 @@ suite(void)
 int
 main(int argc, char **argv)
 {
-	SRunner *runner;
-	int failed;
-
 	if (argc > 1)
 		first_seed = strtoull(argv[1], NULL, 0);
 	if (argc > 2)
 		operations = strtoull(argv[2], NULL, 0);
-	runner = srunner_create(suite());
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return unit_run_suite(suite());
 }

@@ -62,8 +62,6 @@ main(void)
 	char path[4096];
 	Suite *suite = suite_create("pack_instances");
 	TCase *tcase = tcase_create("instances");
-	SRunner *runner;
-	int failed;
 
 	if (access(recording_path(path, sizeof path, instances[0].file), R_OK) != 0) {
 		printf("skipped: no %s (SOMA_TEST_TRACES)\n", path);
@@ -73,9 +71,5 @@ main(void)
 	tcase_add_loop_test(tcase, every_instance_is_packed_within_5_percent_of_its_bound, 0,
 			    sizeof instances / sizeof instances[0]);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return unit_run_suite(suite);
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "lib/plugin/plugin.h"
-#include "tests/unit.h"
+#include "tests/said.h"
 
 static enum soma_status
 load(const char *name)
@@ -23,16 +23,6 @@ load(const char *name)
 	enum soma_status status = soma__plugin_load(path, &plugin);
 	ck_assert_int_eq(plugin != NULL, status == SOMA_STATUS_OK);
 	return status;
-}
-
-/* Every part must be in the text of the last error. */
-static void
-assert_said(const char *a, const char *b)
-{
-	const char *text = soma_error_last()->text;
-
-	ck_assert_msg(strstr(text, a) != NULL, "\"%s\" does not say \"%s\"", text, a);
-	ck_assert_msg(strstr(text, b) != NULL, "\"%s\" does not say \"%s\"", text, b);
 }
 
 START_TEST(a_module_of_another_interface_is_refused_naming_both_numbers)

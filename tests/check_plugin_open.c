@@ -12,7 +12,7 @@
 #include "lib/base/log.h"
 #include "lib/plugin/backend.h"
 #include "lib/plugin/plugin.h"
-#include "tests/unit.h"
+#include "tests/said.h"
 
 #define ALL_FOLDERS MODULES_FOLDER ":" BACKENDS_FOLDER
 
@@ -40,15 +40,6 @@ open_and_close(const char *name)
 	if (status == SOMA_STATUS_OK)
 		soma__backend_close(backend);
 	return status;
-}
-
-static void
-assert_said(const char *a, const char *b)
-{
-	const char *text = soma_error_last()->text;
-
-	ck_assert_msg(strstr(text, a) != NULL, "\"%s\" does not say \"%s\"", text, a);
-	ck_assert_msg(strstr(text, b) != NULL, "\"%s\" does not say \"%s\"", text, b);
 }
 
 /* ---- names ------------------------------------------------------------------------ */

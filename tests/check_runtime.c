@@ -211,23 +211,6 @@ END_TEST
 
 /* ---- the guard ---------------------------------------------------------------------------------- */
 
-struct reports {
-	unsigned count;
-	char kind[32];
-};
-
-static void
-on_report(void *context, const struct soma_guard_report *report)
-{
-	struct reports *reports = context;
-
-	ck_assert_uint_eq(report->size, sizeof *report);
-	ck_assert_ptr_nonnull(strstr(report->text, report->kind));
-	ck_assert_int_eq(report->json[0], '{');
-	reports->count++;
-	snprintf(reports->kind, sizeof reports->kind, "%s", report->kind);
-}
-
 START_TEST(a_scan_finds_damage_and_tells_the_listener)
 {
 	struct soma_runtime *runtime = open_runtime("backend=guard:host,guard.on_error=callback,budget=1G");

@@ -13,37 +13,15 @@
 #define SOMA_HEADER "time,thread,op,device,stream,ptr,size,tag,generation,detail\n"
 #define RMM_HEADER "Thread,Time,Action,Pointer,Size,Stream\n"
 
-static void
-ends_with(const char *text, enum trace_result result, size_t count, const char *says)
-{
-	struct events events = events_of_text(text);
-
-	ck_assert_msg(events.result == result, "result %d: %s", events.result, events.error.text);
-	ck_assert_uint_eq(events.count, count);
-	if (says != NULL)
-		ck_assert_msg(strstr(events.error.text, says) != NULL, "\"%s\" does not say \"%s\"",
-			      events.error.text, says);
-	events_free(&events);
-}
-
-static struct events
-good(const char *text)
-{
-	struct events events = events_of_text(text);
-
-	ck_assert_msg(events.result == TRACE_END, "%s", events.error.text);
-	return events;
-}
-
 /* ---- soma's own ------------------------------------------------------------------- */
 
 #define POOL_HEADER "time,thread,op,device,stream,ptr,size,tag,generation,detail,pool\n"
 
 START_TEST(a_pool_may_stand_in_a_last_column)
 {
-	struct events events = good(POOL_HEADER "1,,alloc,0,0,0x1000,8,,,,3:18446744073709551615\n"
-						"2,,alloc,0,0,0x2000,8,,,,\n"
-						"3,,free,0,0,0x1000,8,,,deferred,0:0\n");
+	struct events events = events_good(POOL_HEADER "1,,alloc,0,0,0x1000,8,,,,3:18446744073709551615\n"
+						       "2,,alloc,0,0,0x2000,8,,,,\n"
+						       "3,,free,0,0,0x1000,8,,,deferred,0:0\n");
 
 	ck_assert(events.event[0].has_pool);
 	ck_assert_uint_eq(events.event[0].pool[0], 3);
@@ -52,10 +30,10 @@ START_TEST(a_pool_may_stand_in_a_last_column)
 	ck_assert(events.event[2].has_pool);
 	ck_assert(events.event[2].deferred);
 	events_free(&events);
-	ends_with(POOL_HEADER "1,,alloc,0,0,0x1000,8,,,,3\n", TRACE_ERROR, 0,
-		  ":2: expected two numbers with a colon between them in column pool, got \"3\"");
-	ends_with(POOL_HEADER "1,,alloc,0,0,0x1000,8,,,\n", TRACE_ERROR, 0, ":2: expected column pool");
-	ends_with(SOMA_HEADER "1,,alloc,0,0,0x1000,8,,,,3:4\n", TRACE_ERROR, 0, ":2: expected 10 columns");
+	events_end(POOL_HEADER "1,,alloc,0,0,0x1000,8,,,,3\n", TRACE_ERROR, 0,
+		   ":2: expected two numbers with a colon between them in column pool, got \"3\"");
+	events_end(POOL_HEADER "1,,alloc,0,0,0x1000,8,,,\n", TRACE_ERROR, 0, ":2: expected column pool");
+	events_end(SOMA_HEADER "1,,alloc,0,0,0x1000,8,,,,3:4\n", TRACE_ERROR, 0, ":2: expected 10 columns");
 }
 END_TEST
 
@@ -103,10 +81,10 @@ END_TEST
 
 START_TEST(every_column_is_read)
 {
-	struct events events =
-		good(SOMA_HEADER
-		     "1700000000000000001,4294967295,alloc,2147483647,0xfffffffffffffffe,0x7F0000000000,"
-		     "9007199254740993,name,18446744073709551615,more\n");
+	struct events events = events_good(
+		SOMA_HEADER
+		"1700000000000000001,4294967295,alloc,2147483647,0xfffffffffffffffe,0x7F0000000000,"
+		"9007199254740993,name,18446744073709551615,more\n");
 	const struct trace_event *event = events.event;
 
 	ck_assert_uint_eq(event->time_ns, 1700000000000000001);
@@ -131,7 +109,7 @@ START_TEST(every_operation_has_its_word)
 		char text[256];
 		struct events events;
 		snprintf(text, sizeof text, SOMA_HEADER ",,%s,,,,,,,\n", trace_op_text((enum trace_op)op));
-		events = good(text);
+		events = events_good(text);
 		ck_assert_int_eq(events.event[0].op, op);
 		ck_assert_uint_eq(events.event[0].size, 0);
 		events_free(&events);
@@ -141,8 +119,8 @@ END_TEST
 
 START_TEST(quoted_fields_hold_commas_quotes_and_line_breaks)
 {
-	struct events events =
-		good(SOMA_HEADER "1,,mark,0,0,,,\"a,\"\"b\"\"\nc\",,\"\"\r\n2,,mark,0,0,,,\"\",,\"d\"\n");
+	struct events events = events_good(
+		SOMA_HEADER "1,,mark,0,0,,,\"a,\"\"b\"\"\nc\",,\"\"\r\n2,,mark,0,0,,,\"\",,\"d\"\n");
 
 	ck_assert_uint_eq(events.count, 2);
 	ck_assert_str_eq(events_holder(&events, 0), "a,\"b\"\nc");
@@ -155,8 +133,9 @@ END_TEST
 
 START_TEST(a_deferred_free_is_told_by_its_detail)
 {
-	struct events events = good(SOMA_HEADER "1,,free,0,0,1,,,,deferred\n2,,free,0,0,1,,,,deferred;x\n"
-						"3,,free,0,0,1,,,,deferredly\n4,,alloc,0,0,1,,,,deferred\n");
+	struct events events =
+		events_good(SOMA_HEADER "1,,free,0,0,1,,,,deferred\n2,,free,0,0,1,,,,deferred;x\n"
+					"3,,free,0,0,1,,,,deferredly\n4,,alloc,0,0,1,,,,deferred\n");
 
 	ck_assert(events.event[0].deferred && events.event[1].deferred);
 	ck_assert(!events.event[2].deferred && !events.event[3].deferred);
@@ -170,72 +149,72 @@ END_TEST
 
 START_TEST(errors_name_the_line_and_what_was_expected)
 {
-	ends_with(SOMA_HEADER "1,,alloc,0,0,1,2,,,\n1,,alloc,0,0,1,2,,\n", TRACE_ERROR, 1,
-		  ":3: expected column detail, got the end of the line");
-	ends_with(SOMA_HEADER "1,,alloc,0,0,1,2,,,,\n", TRACE_ERROR, 0,
-		  ":2: expected 10 columns, got another one, \"\"");
-	ends_with(SOMA_HEADER "1,,alloc,0,0,1,2,,,,spare\n", TRACE_ERROR, 0, "got another one, \"spare\"");
-	ends_with(SOMA_HEADER "1,,allocate,0,0,1,2,,,\n", TRACE_ERROR, 0,
-		  ":2: expected an operation such as alloc or free in column op, got \"allocate\"");
-	ends_with(SOMA_HEADER "1,,alloc,0,0,12q,2,,,\n", TRACE_ERROR, 0,
-		  "expected a number in column ptr, got \"12q\"");
-	ends_with(SOMA_HEADER "1,,alloc,0,0,0x,2,,,\n", TRACE_ERROR, 0, "in column ptr, got \"0x\"");
-	ends_with(SOMA_HEADER "-1,,alloc,0,0,0,2,,,\n", TRACE_ERROR, 0,
-		  "expected a number in column time, got \"-1\"");
-	ends_with(SOMA_HEADER "1,,alloc,0,0,0,18446744073709551616,,,\n", TRACE_ERROR, 0,
-		  "a number in column size");
-	ends_with(SOMA_HEADER "1,,alloc,0,0,0,0x10000000000000000,,,\n", TRACE_ERROR, 0,
-		  "a number in column size");
-	ends_with(SOMA_HEADER "1,4294967296,alloc,0,0,0,1,,,\n", TRACE_ERROR, 0,
-		  "a smaller number in column thread");
-	ends_with(SOMA_HEADER "1,,alloc,2147483648,0,0,1,,,\n", TRACE_ERROR, 0,
-		  "a smaller number in column device");
-	ends_with(SOMA_HEADER "1,,mark,0,0,0,1,\"a\"b,,\n", TRACE_ERROR, 0,
-		  "expected a comma behind the closing quote");
-	ends_with(SOMA_HEADER "1,,mark,0,0,0,1,\"a\n\n\nb\",,\nx\n", TRACE_ERROR, 1, ":6: ");
+	events_end(SOMA_HEADER "1,,alloc,0,0,1,2,,,\n1,,alloc,0,0,1,2,,\n", TRACE_ERROR, 1,
+		   ":3: expected column detail, got the end of the line");
+	events_end(SOMA_HEADER "1,,alloc,0,0,1,2,,,,\n", TRACE_ERROR, 0,
+		   ":2: expected 10 columns, got another one, \"\"");
+	events_end(SOMA_HEADER "1,,alloc,0,0,1,2,,,,spare\n", TRACE_ERROR, 0, "got another one, \"spare\"");
+	events_end(SOMA_HEADER "1,,allocate,0,0,1,2,,,\n", TRACE_ERROR, 0,
+		   ":2: expected an operation such as alloc or free in column op, got \"allocate\"");
+	events_end(SOMA_HEADER "1,,alloc,0,0,12q,2,,,\n", TRACE_ERROR, 0,
+		   "expected a number in column ptr, got \"12q\"");
+	events_end(SOMA_HEADER "1,,alloc,0,0,0x,2,,,\n", TRACE_ERROR, 0, "in column ptr, got \"0x\"");
+	events_end(SOMA_HEADER "-1,,alloc,0,0,0,2,,,\n", TRACE_ERROR, 0,
+		   "expected a number in column time, got \"-1\"");
+	events_end(SOMA_HEADER "1,,alloc,0,0,0,18446744073709551616,,,\n", TRACE_ERROR, 0,
+		   "a number in column size");
+	events_end(SOMA_HEADER "1,,alloc,0,0,0,0x10000000000000000,,,\n", TRACE_ERROR, 0,
+		   "a number in column size");
+	events_end(SOMA_HEADER "1,4294967296,alloc,0,0,0,1,,,\n", TRACE_ERROR, 0,
+		   "a smaller number in column thread");
+	events_end(SOMA_HEADER "1,,alloc,2147483648,0,0,1,,,\n", TRACE_ERROR, 0,
+		   "a smaller number in column device");
+	events_end(SOMA_HEADER "1,,mark,0,0,0,1,\"a\"b,,\n", TRACE_ERROR, 0,
+		   "expected a comma behind the closing quote");
+	events_end(SOMA_HEADER "1,,mark,0,0,0,1,\"a\n\n\nb\",,\nx\n", TRACE_ERROR, 1, ":6: ");
 }
 END_TEST
 
 START_TEST(a_quote_within_a_field_is_refused_and_swallows_nothing)
 {
-	ends_with(SOMA_HEADER "1,,mark,0,0,,,ok,,\n1,,mark,0,0,,,a\"b,,\n1,,mark,0,0,,,c,,\n", TRACE_ERROR, 1,
-		  ":3: a quote at byte 16 of the line, within column tag");
-	ends_with(SOMA_HEADER "1,,mark,0,0,,,a\"\"b,,\n1,,mark,0,0,,,c,,\n", TRACE_ERROR, 0,
-		  ":2: a quote at byte 16 of the line, within column tag");
-	ends_with(SOMA_HEADER "1,,mark,0,0,,,a,,d\"", TRACE_ERROR, 0,
-		  ":2: a quote at byte 19 of the line, within column detail");
-	ends_with(SOMA_HEADER "1,,mark,0,0,,,\"a\"b\"\n1,,mark,0,0,,,c,,\n", TRACE_ERROR, 0,
-		  ":2: expected a comma behind the closing quote");
+	events_end(SOMA_HEADER "1,,mark,0,0,,,ok,,\n1,,mark,0,0,,,a\"b,,\n1,,mark,0,0,,,c,,\n", TRACE_ERROR,
+		   1, ":3: a quote at byte 16 of the line, within column tag");
+	events_end(SOMA_HEADER "1,,mark,0,0,,,a\"\"b,,\n1,,mark,0,0,,,c,,\n", TRACE_ERROR, 0,
+		   ":2: a quote at byte 16 of the line, within column tag");
+	events_end(SOMA_HEADER "1,,mark,0,0,,,a,,d\"", TRACE_ERROR, 0,
+		   ":2: a quote at byte 19 of the line, within column detail");
+	events_end(SOMA_HEADER "1,,mark,0,0,,,\"a\"b\"\n1,,mark,0,0,,,c,,\n", TRACE_ERROR, 0,
+		   ":2: expected a comma behind the closing quote");
 }
 END_TEST
 
 START_TEST(the_header_must_match)
 {
-	ends_with("time,thread,op,device,stream,ptr,size,tag,generation,detail,extra\n", TRACE_ERROR, 0,
-		  ":1: expected its name in column pool, got \"extra\"");
-	ends_with("time,thread,op,device,stream,ptr,size,tag,generation,detail,pool,extra\n", TRACE_ERROR, 0,
-		  ":1: expected 11 columns, got another one, \"extra\"");
-	ends_with("time,thread,op,device,stream,ptr,size,tag,generation\n", TRACE_ERROR, 0,
-		  ":1: expected column detail, got the end of the line");
-	ends_with("time,thread,op,device,stream,address,size,tag,generation,detail\n", TRACE_ERROR, 0,
-		  ":1: expected its name in column ptr, got \"address\"");
-	ends_with("Thread,Time,Action,Pointer,Stream,Size\n", TRACE_ERROR, 0,
-		  ":1: expected its name in column Size, got \"Stream\"");
-	ends_with("time,thread\n", TRACE_ERROR, 0, "not a trace in a known format");
+	events_end("time,thread,op,device,stream,ptr,size,tag,generation,detail,extra\n", TRACE_ERROR, 0,
+		   ":1: expected its name in column pool, got \"extra\"");
+	events_end("time,thread,op,device,stream,ptr,size,tag,generation,detail,pool,extra\n", TRACE_ERROR, 0,
+		   ":1: expected 11 columns, got another one, \"extra\"");
+	events_end("time,thread,op,device,stream,ptr,size,tag,generation\n", TRACE_ERROR, 0,
+		   ":1: expected column detail, got the end of the line");
+	events_end("time,thread,op,device,stream,address,size,tag,generation,detail\n", TRACE_ERROR, 0,
+		   ":1: expected its name in column ptr, got \"address\"");
+	events_end("Thread,Time,Action,Pointer,Stream,Size\n", TRACE_ERROR, 0,
+		   ":1: expected its name in column Size, got \"Stream\"");
+	events_end("time,thread\n", TRACE_ERROR, 0, "not a trace in a known format");
 }
 END_TEST
 
 START_TEST(a_last_line_without_newline_counts_when_complete)
 {
-	ends_with(SOMA_HEADER "1,,alloc,0,0,1,2,,,", TRACE_END, 1, NULL);
-	ends_with(SOMA_HEADER "1,,alloc,0,0,1,2,,,\n2,,free,0,0,1,2,", TRACE_TRUNCATED, 1,
-		  ":3: the file ends in the middle of a line");
-	ends_with(SOMA_HEADER "1,,alloc,0,0,1,2,,,\n2,,fr", TRACE_TRUNCATED, 1, ":3: ");
-	ends_with(SOMA_HEADER "1,,alloc,0,0,1,2,,,\n2,,mark,0,0,1,2,,,\"a", TRACE_TRUNCATED, 1, ":3: ");
-	ends_with(SOMA_HEADER, TRACE_END, 0, NULL);
-	ends_with("time,thread,op,device,stream,ptr,size,tag,generation,detail", TRACE_END, 0, NULL);
-	ends_with("time,thread,op,device,str", TRACE_TRUNCATED, 0, ":1: ");
-	ends_with(RMM_HEADER "1,00:00:00.1,allo", TRACE_TRUNCATED, 0, ":2: ");
+	events_end(SOMA_HEADER "1,,alloc,0,0,1,2,,,", TRACE_END, 1, NULL);
+	events_end(SOMA_HEADER "1,,alloc,0,0,1,2,,,\n2,,free,0,0,1,2,", TRACE_TRUNCATED, 1,
+		   ":3: the file ends in the middle of a line");
+	events_end(SOMA_HEADER "1,,alloc,0,0,1,2,,,\n2,,fr", TRACE_TRUNCATED, 1, ":3: ");
+	events_end(SOMA_HEADER "1,,alloc,0,0,1,2,,,\n2,,mark,0,0,1,2,,,\"a", TRACE_TRUNCATED, 1, ":3: ");
+	events_end(SOMA_HEADER, TRACE_END, 0, NULL);
+	events_end("time,thread,op,device,stream,ptr,size,tag,generation,detail", TRACE_END, 0, NULL);
+	events_end("time,thread,op,device,str", TRACE_TRUNCATED, 0, ":1: ");
+	events_end(RMM_HEADER "1,00:00:00.1,allo", TRACE_TRUNCATED, 0, ":2: ");
 }
 END_TEST
 
@@ -309,11 +288,11 @@ END_TEST
 
 START_TEST(rmm_actions_become_events)
 {
-	struct events events = good(RMM_HEADER "7,10:20:30.000004,allocate,0x7f00,1024,0x10\r\n"
-					       "7,10:20:30.5,free,0x7f00,1024,10\r\n"
-					       "\"7\",\"10:20:30:25\",\"deallocate\",7F00,1024,ab\r\n"
-					       "7,10:20:31,allocate failure,(nil),99,(nil)\r\n"
-					       "\r\n");
+	struct events events = events_good(RMM_HEADER "7,10:20:30.000004,allocate,0x7f00,1024,0x10\r\n"
+						      "7,10:20:30.5,free,0x7f00,1024,10\r\n"
+						      "\"7\",\"10:20:30:25\",\"deallocate\",7F00,1024,ab\r\n"
+						      "7,10:20:31,allocate failure,(nil),99,(nil)\r\n"
+						      "\r\n");
 
 	ck_assert_uint_eq(events.count, 4);
 	ck_assert_int_eq(events.event[0].op, TRACE_ALLOC);
@@ -339,9 +318,9 @@ END_TEST
 START_TEST(rmm_time_goes_on_after_midnight)
 {
 	struct events events =
-		good(RMM_HEADER "1,23:59:59.9,allocate,0x1,1,0\n1,00:00:00.1,allocate,0x2,1,0\n"
-				"2,23:59:59.95,allocate,0x3,1,0\n1,12:00:00,allocate,0x4,1,0\n"
-				"1,23:00:00,allocate,0x5,1,0\n1,00:30:00,allocate,0x6,1,0\n");
+		events_good(RMM_HEADER "1,23:59:59.9,allocate,0x1,1,0\n1,00:00:00.1,allocate,0x2,1,0\n"
+				       "2,23:59:59.95,allocate,0x3,1,0\n1,12:00:00,allocate,0x4,1,0\n"
+				       "1,23:00:00,allocate,0x5,1,0\n1,00:30:00,allocate,0x6,1,0\n");
 	const uint64_t second = 1000000000, day = 86400 * second;
 
 	ck_assert_uint_eq(events.event[1].time_ns, day + second / 10);
@@ -355,9 +334,9 @@ END_TEST
 START_TEST(rmm_epochs_are_understood_by_their_size)
 {
 	struct events events =
-		good(RMM_HEADER "1,1700000000,free,0x1,1,0\n1,1700000000.5,free,0x1,1,0\n"
-				"1,1700000000123,free,0x1,1,0\n1,1700000000123456,free,0x1,1,0\n"
-				"1,1700000000123456789,free,0x1,1,0\n");
+		events_good(RMM_HEADER "1,1700000000,free,0x1,1,0\n1,1700000000.5,free,0x1,1,0\n"
+				       "1,1700000000123,free,0x1,1,0\n1,1700000000123456,free,0x1,1,0\n"
+				       "1,1700000000123456789,free,0x1,1,0\n");
 	static const uint64_t time[] = { 1700000000000000000, 1700000000500000000, 1700000000123000000,
 					 1700000000123456000, 1700000000123456789 };
 
@@ -369,16 +348,16 @@ END_TEST
 
 START_TEST(rmm_errors_name_the_line)
 {
-	ends_with(RMM_HEADER "1,25:00:00,free,0x1,1,0\n", TRACE_ERROR, 0,
-		  ":2: expected HH:MM:SS.ffffff or an epoch number in column Time, got \"25:00:00\"");
-	ends_with(RMM_HEADER "1,1:00,free,0x1,1,0\n", TRACE_ERROR, 0, "in column Time");
-	ends_with(RMM_HEADER "1,00:00:00,resize,0x1,1,0\n", TRACE_ERROR, 0,
-		  "in column Action, got \"resize\"");
-	ends_with(RMM_HEADER "1,00:00:00,free,nil,1,0\n", TRACE_ERROR, 0, "in column Pointer, got \"nil\"");
-	ends_with(RMM_HEADER "1,00:00:00,free,0x1,,0\n", TRACE_ERROR, 0,
-		  "expected a number in column Size, got \"\"");
-	ends_with(RMM_HEADER "1,00:00:00,free,0x1,1,zz\n", TRACE_ERROR, 0, "in column Stream, got \"zz\"");
-	ends_with(RMM_HEADER "1,00:00:00,free,0x1,1\n", TRACE_ERROR, 0, "expected column Stream");
+	events_end(RMM_HEADER "1,25:00:00,free,0x1,1,0\n", TRACE_ERROR, 0,
+		   ":2: expected HH:MM:SS.ffffff or an epoch number in column Time, got \"25:00:00\"");
+	events_end(RMM_HEADER "1,1:00,free,0x1,1,0\n", TRACE_ERROR, 0, "in column Time");
+	events_end(RMM_HEADER "1,00:00:00,resize,0x1,1,0\n", TRACE_ERROR, 0,
+		   "in column Action, got \"resize\"");
+	events_end(RMM_HEADER "1,00:00:00,free,nil,1,0\n", TRACE_ERROR, 0, "in column Pointer, got \"nil\"");
+	events_end(RMM_HEADER "1,00:00:00,free,0x1,,0\n", TRACE_ERROR, 0,
+		   "expected a number in column Size, got \"\"");
+	events_end(RMM_HEADER "1,00:00:00,free,0x1,1,zz\n", TRACE_ERROR, 0, "in column Stream, got \"zz\"");
+	events_end(RMM_HEADER "1,00:00:00,free,0x1,1\n", TRACE_ERROR, 0, "expected column Stream");
 }
 END_TEST
 

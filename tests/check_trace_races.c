@@ -300,8 +300,7 @@ main(void)
 {
 	Suite *suite = suite_create("trace_races");
 	TCase *calm = tcase_create("calm"), *racy = tcase_create("racy");
-	SRunner *runner = srunner_create(suite);
-	int count = (int)(sizeof backends / sizeof backends[0]), failed;
+	int count = (int)(sizeof backends / sizeof backends[0]);
 
 	tcase_set_timeout(calm, 0);
 	tcase_set_timeout(racy, 0);
@@ -315,8 +314,5 @@ main(void)
 	tcase_add_test(racy, a_recorded_use_that_the_next_one_waits_for_is_none);
 	suite_add_tcase(suite, calm);
 	suite_add_tcase(suite, racy);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed > 0;
+	return unit_run_suite(suite);
 }

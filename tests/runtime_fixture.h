@@ -58,6 +58,24 @@ runtime_stream(struct soma_runtime *runtime)
 	return stream;
 }
 
+/* What a listener of a guard was told. */
+struct reports {
+	unsigned count;
+	char kind[32];
+};
+
+static inline void
+on_report(void *context, const struct soma_guard_report *report)
+{
+	struct reports *reports = context;
+
+	ck_assert_uint_eq(report->size, sizeof *report);
+	ck_assert_ptr_nonnull(strstr(report->text, report->kind));
+	ck_assert_int_eq(report->json[0], '{');
+	reports->count++;
+	snprintf(reports->kind, sizeof reports->kind, "%s", report->kind);
+}
+
 /* How many entries the folder has: descriptors that are open, threads that run. */
 static inline int
 count_entries(const char *folder)

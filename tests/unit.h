@@ -13,6 +13,17 @@
 /* What automake takes as "skipped". */
 #define UNIT_SKIPPED 77
 
+/* Runs the suite to its end; the exit status of the program. */
+static inline int
+unit_run_suite(Suite *suite)
+{
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 static inline int
 unit_run(const char *name, const TTest *const *tests, size_t count)
 {
@@ -24,11 +35,7 @@ unit_run(const char *name, const TTest *const *tests, size_t count)
 		tcase_add_test(tcase, tests[i]);
 		suite_add_tcase(suite, tcase);
 	}
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return unit_run_suite(suite);
 }
 
 #define UNIT_MAIN(name, ...)                                                  \
