@@ -36,6 +36,9 @@
  * a stream only where it is said here ("may wait"); the library holds no lock
  * then.
  *
+ * Fork.  A child is to leave alone what was open before it (<soma/resource.h>).  What a module does by itself
+ * there, at exit for instance, must not touch the device, which is the parent's, nor say anything.
+ *
  * Errors.  A function that returns anything but SOMA_STATUS_OK has had no effect, has not
  * written its outputs and has called host->fail() with a text for people, on the
  * same thread, unless it passes on what an inner backend returned.  The synchronising functions
@@ -224,7 +227,7 @@ enum soma_backend_capability {
 struct soma_backend_info {
 	size_t size;                   /* set by the caller; nothing beyond it is written */
 	uint64_t capabilities;         /* of enum soma_backend_capability */
-	uint64_t alignment;            /* of every block, at least 256 */
+	uint64_t alignment;            /* of every block, in bytes, at least 256 */
 	uint64_t granularity;          /* a sensible step for segments taken from it */
 	uint64_t span_granularity;     /* SPANS: of addresses and sizes */
 	uint64_t total;                /* the device's memory */
@@ -465,8 +468,8 @@ struct soma_backend_ops {
 	 * faults; map puts memory of undefined contents behind a part of it; unmap takes it away, so
 	 * that accesses fault again; release gives the range back, wholly unmapped.  Addresses and
 	 * sizes are multiples of info.span_granularity; a map's or unmap's part may be any within the
-	 * range, of which nothing, or all, is mapped.  Not ordered with streams: the caller sees to it that no work uses what is
-	 * unmapped.  May wait.
+	 * range, of which nothing, or all, is mapped.  alignment is 0 or a power of two.  Not ordered with
+	 * streams: the caller sees to it that no work uses what is unmapped.  May wait.
 	 */
 	enum soma_status (*span_reserve)(struct soma_backend *self, uint64_t size, uint64_t alignment,
 					 uint64_t *address);

@@ -14,7 +14,10 @@
  * A budget around another budget is a tenant's: it counts what is allocated through it, and
  * so do the budgets under it.
  *
- * Thread safety, ownership and errors: as in <soma/resource.h>.
+ * Units: bytes, as requested: what a backend adds to a block is in no budget.
+ *
+ * Thread safety, ownership and errors: as in <soma/resource.h>.  A reservation may be drawn and returned
+ * by any number of threads at once; not while it is destroyed.
  *
  * Since 0.1.
  */
@@ -28,7 +31,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* limit: at least 1. */
+/* limit: at least 1.  SOMA_STATUS_INVALID_VALUE: it is 0; or, with no other budget under it, something is
+ * outstanding or reserved.  The budget is a resource like any other: soma_resource_release() ends it. */
 enum soma_status soma_budget_create(struct soma_resource *inner, uint64_t limit, struct soma_resource **budget);
 
 /* Of the outermost budget at or under this resource; without one the limit is
@@ -45,7 +49,8 @@ uint64_t soma_budget_remaining(struct soma_resource *budget);
  */
 struct soma_reservation;
 
-/* Tries what materialize tries when a budget is short.  Keeps the resource. */
+/* Tries what materialize tries when a budget is short.  Keeps the resource.  SOMA_STATUS_OUT_OF_BUDGET: no room,
+ * after all of it.  SOMA_STATUS_INVALID_VALUE: bytes is 0. */
 enum soma_status soma_reservation_create(struct soma_resource *resource, uint64_t bytes,
 					 struct soma_reservation **reservation);
 
@@ -57,7 +62,7 @@ enum soma_status soma_reservation_create(struct soma_resource *resource, uint64_
 enum soma_status soma_reservation_draw(struct soma_reservation *reservation, const struct soma_request *request,
 				       struct soma_block *block);
 
-/* Gives bytes of the promise back. */
+/* Gives bytes of the promise back.  SOMA_STATUS_INVALID_VALUE: there are not so many left. */
 enum soma_status soma_reservation_return(struct soma_reservation *reservation, uint64_t bytes);
 
 /* Bytes neither drawn nor returned. */

@@ -3,8 +3,15 @@
  * Where the library's messages go.
  *
  * soma prints nothing by itself: without a sink, messages are dropped before they
- * are formatted.  Thread safety: soma_log_set_sink() may be called at any time; a
- * sink may be called from any thread, and by two at once.
+ * are formatted.
+ *
+ * Thread safety: soma_log_set_sink() may be called at any time; a sink may be called
+ * from any thread, and by two at once.
+ *
+ * Ownership: the context is the caller's.  A message that is on its way while the sink is
+ * replaced may still reach the old one, so what that uses must stay.
+ *
+ * Since 0.1.
  */
 #ifndef SOMA_LOG_H
 #define SOMA_LOG_H

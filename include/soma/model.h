@@ -14,6 +14,9 @@
  * Thread safety: a model may be used by one thread at a time.  Different models
  * are independent of each other.
  *
+ * Ownership: a model is the caller's, from soma_model_create() to soma_model_destroy(); what
+ * it points out, such as its policy, stays its own.
+ *
  * Errors: a call that fails changes nothing (soma_model_alloc() says what its
  * attempts may leave), and soma_error_last() says why.
  * Unless a function says otherwise it may return SOMA_STATUS_INVALID_VALUE for
@@ -25,6 +28,8 @@
  * is accepted if the part that this version does not know is zero.
  *
  * The exact placement and reuse rules are written in HACKING, "The model".
+ *
+ * Since 0.1.
  */
 #ifndef SOMA_MODEL_H
 #define SOMA_MODEL_H
@@ -110,7 +115,8 @@ struct soma_policy {
 				  * idle segments of the last size pool, those not used for long */
 };
 
-/* "strict", "cuda", "pytorch" or "soma"; NULL when there is no such preset, or for NULL. */
+/* "strict", "cuda", "pytorch" or "soma"; NULL when there is no such preset, or for NULL.  Presets are
+ * constants of the library. */
 const struct soma_policy *soma_policy_preset(const char *name);
 
 /* The index-th preset, from 0; NULL past the last. */
@@ -387,7 +393,7 @@ struct soma_extent {
 };
 
 /* Calls visit for every segment and block in address order, until it returns false.
- * visit must not change the model. */
+ * visit must not change the model; the extent is valid during the call. */
 void soma_model_walk(const struct soma_model *model,
 		     bool (*visit)(void *context, const struct soma_extent *extent), void *context);
 

@@ -19,6 +19,12 @@
  * one lock, which is not held while the device or the resource is waited for.  An allocation's handle may
  * be asked by any thread, and must not be used by another one while it is released.
  *
+ * Not across fork: as in <soma/resource.h>.
+ *
+ * Ownership: a pool is the caller's until soma_pool_destroy(), and keeps the resource; a default pool is the
+ * library's.  A handle is the caller's from the call that gave it until soma_allocation_release() (or
+ * soma_pool_free_ptr()), whatever becomes of its block or of the pool.
+ *
  * Errors: outputs are written only on SOMA_STATUS_OK, and soma_error_last() says what went wrong.  A call
  * that fails changes nothing, unless it says otherwise; an allocation for which the resource had no memory
  * leaves the pool's account exactly as it was, but idle segments may have gone back (where the policy has
@@ -72,7 +78,7 @@ struct soma_pool_config {
 	uint64_t initial_size;
 	uint64_t max_size; /* `reserved` never passes it; 0: unlimited */
 	uint64_t release_threshold;
-	const struct soma_policy *policy; /* copied; NULL: the preset "cuda" */
+	const struct soma_policy *policy; /* copied, but for its name; NULL: the preset "cuda" */
 	uint32_t tag; /* for what is taken from the resource; SOMA_TAG_NONE: the thread's */
 	bool twin;    /* compare the model with the backend's own pool: soma_pool_twin() */
 	uint32_t twin_used_unit;          /* see there; 0: SOMA_TWIN_USED_UNIT */

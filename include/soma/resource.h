@@ -70,7 +70,7 @@ int soma_resource_device(const struct soma_resource *resource);
 /* The tag of this name; NULL and "" give SOMA_TAG_NONE.  Never fails. */
 uint32_t soma_tag_intern(const char *name);
 
-/* "" for SOMA_TAG_NONE and for what is no tag. */
+/* "" for SOMA_TAG_NONE and for what is no tag.  The string stays. */
 const char *soma_tag_name(uint32_t tag);
 
 /*
@@ -185,7 +185,8 @@ struct soma_tag_account {
 	uint64_t alloc_count; /* ever */
 };
 
-/* Calls visit for every tag that was ever used here, until it returns false. */
+/* Calls visit for every tag that was ever used here, until it returns false; the account is valid
+ * during the call, which holds no lock. */
 void soma_resource_walk_tags(struct soma_resource *resource,
 			     bool (*visit)(void *context, const struct soma_tag_account *account),
 			     void *context);
@@ -289,7 +290,7 @@ enum soma_status soma_resource_record_use(struct soma_resource *resource, struct
 
 struct soma_trace_config {
 	size_t size;           /* sizeof(struct soma_trace_config) */
-	const char *path;      /* written from its beginning; NULL: to `descriptor` */
+	const char *path;      /* written from its beginning; opened within the call; NULL: to `descriptor` */
 	int descriptor;        /* the caller's; stays open */
 	uint32_t ring_events;  /* room for events on their way; 0: 16384 */
 	uint32_t patience_ms;  /* how long a call waits for room before its event is dropped; 0: 1000 */

@@ -74,7 +74,7 @@ struct soma_resource *soma_runtime_resource(struct soma_runtime *runtime);
 
 int soma_runtime_device(const struct soma_runtime *runtime);
 
-/* The backend by its name from outside in, "guard:host": what `auto` chose, too. */
+/* The backend by its name from outside in, "guard:host": what `auto` chose, too.  Valid as long as the runtime. */
 const char *soma_runtime_backend(const struct soma_runtime *runtime);
 
 /* What a runtime can do. */
@@ -94,18 +94,18 @@ enum soma_capability {
 struct soma_runtime_info {
 	size_t size;           /* set by the caller: sizeof(struct soma_runtime_info) */
 	uint64_t capabilities; /* of enum soma_capability */
-	uint64_t alignment;    /* that every block has */
+	uint64_t alignment;    /* that every block has, in bytes; as what follows */
 	uint64_t granularity;  /* a sensible step for large requests */
 	uint64_t total;        /* the device's memory */
 	uint64_t free;         /* what of it could be had now, by anybody */
-	int device;
+	int device;            /* the ordinal, from 0 */
 	int driver_version; /* the driver's own number; 0: there is no driver */
-	char device_name[96];
+	char device_name[96]; /* for people: "NVIDIA H100", "host memory" */
 };
 
 enum soma_status soma_runtime_query(struct soma_runtime *runtime, struct soma_runtime_info *info);
 
-/* soma_reservation_create() at the top of the stack. */
+/* soma_reservation_create() at the top of the stack; soma_reservation_destroy() ends it. */
 enum soma_status soma_runtime_reserve(struct soma_runtime *runtime, uint64_t bytes,
 				      struct soma_reservation **reservation);
 

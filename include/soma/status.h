@@ -8,6 +8,8 @@
  *
  * Thread safety: everything here may be called from any thread; the detail is
  * thread-local.  Nothing here allocates.
+ *
+ * Since 0.1.
  */
 #ifndef SOMA_STATUS_H
 #define SOMA_STATUS_H
@@ -54,7 +56,7 @@ const char *soma_status_text(enum soma_status status);
  */
 struct soma_error {
 	enum soma_status status;
-	int driver_code;     /* the driver's own code, for SOMA_STATUS_DRIVER */
+	int driver_code;     /* the driver's own code, where it was the driver that refused */
 	uint64_t requested;  /* bytes asked for */
 	uint64_t current;    /* bytes in use (or reserved) when it was refused */
 	uint64_t remaining;  /* bytes that were left, saturating at 0 */
