@@ -157,7 +157,9 @@ find_block(struct oracle *o, uint64_t rounded, unsigned pool, size_t s, const st
 	struct block *b;
 
 	o->searches += pool + 1 == o->policy.pool_count;
-	b = find_on_shelves(o, rounded, pool, s);
+	b = oracle__take_queued(o, rounded, pool, s);
+	if (b == NULL)
+		b = find_on_shelves(o, rounded, pool, s);
 	if (b == NULL && o->queue_count > 0) {
 		oracle__file_queue(o);
 		b = find_on_shelves(o, rounded, pool, s);

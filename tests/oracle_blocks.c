@@ -210,16 +210,21 @@ file(struct oracle *o, struct block *b)
 	oracle__put_on_shelf(o, b);
 }
 
+static struct block *
+leave_queue(struct oracle *o, size_t i)
+{
+	struct block *b = o->queue[i];
+
+	o->queue_count--;
+	memmove(o->queue + i, o->queue + i + 1, (o->queue_count - i) * sizeof(struct block *));
+	return b;
+}
+
 static void
 file_oldest(struct oracle *o, size_t count)
 {
-	for (; count > 0; count--) {
-		struct block *b = o->queue[0];
-
-		o->queue_count--;
-		memmove(o->queue, o->queue + 1, o->queue_count * sizeof(struct block *));
-		file(o, b);
-	}
+	for (; count > 0; count--)
+		file(o, leave_queue(o, 0));
 }
 
 void
@@ -247,6 +252,13 @@ live_count(const struct oracle *o)
 	return count;
 }
 
+/* So many of the latest queued frees are not offered yet. */
+static size_t
+held_back(const struct oracle *o)
+{
+	return live_count(o) <= o->policy.batch_above ? 0 : 8;
+}
+
 void
 oracle__queue_or_file(struct oracle *o, struct block *b)
 {
@@ -259,10 +271,26 @@ oracle__queue_or_file(struct oracle *o, struct block *b)
 	b->place = QUEUE;
 	o->queue = grown(o->queue, o->queue_count, sizeof(struct block *));
 	o->queue[o->queue_count++] = b;
-	if (live_count(o) <= o->policy.batch_above)
-		oracle__file_queue(o);
-	else if (o->queue_count == full)
+	b->offered = false;
+	for (size_t i = 0; i + held_back(o) < o->queue_count; i++)
+		o->queue[i]->offered = true;
+	if (o->queue_count >= full)
 		file_oldest(o, o->policy.batch);
+}
+
+struct block *
+oracle__take_queued(struct oracle *o, uint64_t rounded, unsigned pool, size_t s)
+{
+	size_t found = o->queue_count;
+
+	for (size_t i = 0; i < o->queue_count; i++) {
+		const struct block *b = o->queue[i];
+
+		if (b->offered && b->stream == s && b->segment->pool == pool && b->size == rounded &&
+		    (found == o->queue_count || o->fault != ORACLE_FAULT_QUEUE_OLDEST))
+			found = i;
+	}
+	return found < o->queue_count ? leave_queue(o, found) : NULL;
 }
 
 /* ---- counters ----------------------------------------------------------- */

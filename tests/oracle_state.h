@@ -54,6 +54,7 @@ struct block {
 	uint64_t class;
 	uint64_t region;
 	uint64_t since; /* the count of searches when it was put on a shelf */
+	bool offered;   /* in the queue: it may serve */
 };
 
 /* When a block was last put into a class of a shelf, whatever became of it. */
@@ -152,6 +153,7 @@ void oracle__absorb(struct oracle *o, struct block *b, struct block *neighbour);
 void oracle__file_queue(struct oracle *o);
 void oracle__complete(struct oracle *o, struct block *b);
 void oracle__queue_or_file(struct oracle *o, struct block *b);
+struct block *oracle__take_queued(struct oracle *o, uint64_t rounded, unsigned pool, size_t s);
 void oracle__note_peaks(struct oracle *o);
 uint64_t oracle__class_of(uint64_t n);
 uint64_t oracle__latest(const struct oracle *o, size_t stream, unsigned pool, uint64_t class);

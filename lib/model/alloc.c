@@ -46,7 +46,10 @@ commit(struct soma_model *model, struct soma__stream *stream, uint64_t size,
 	uint64_t address = soma__block_address(block);
 	uint64_t capacity = soma__bytes(model, soma__block_end(model, block) - address);
 
-	soma__lookup_put(&model->lookup, block, address, placement->block);
+	if (placement->queued)
+		*soma__lookup_link(&model->lookup, &model->blocks, address) = placement->block;
+	else
+		soma__lookup_put(&model->lookup, block, address, placement->block);
 	block->waste = (uint32_t)(capacity - size);
 	stats->used += size;
 	stats->capacity += capacity;
@@ -123,13 +126,16 @@ soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t id, struct so
 	return status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY ? model->refusal : status;
 }
 
-/* The live block at this pointer; 0 if there is none. */
-static HOT uint32_t
+/* The link in the pointer lookup that names the live block at this pointer; NULL if there is none. */
+static HOT uint32_t *
 find_live(const struct soma_model *model, uint64_t ptr)
 {
+	uint32_t *link;
+
 	if (ptr >= SOMA_MODEL_ADDRESS_MAX || (ptr & (model->policy.alignment - 1)) != 0)
-		return 0;
-	return soma__lookup_find(&model->lookup, &model->blocks, ptr >> model->granule_shift);
+		return NULL;
+	link = soma__lookup_link(&model->lookup, &model->blocks, ptr >> model->granule_shift);
+	return link != NULL && (*link & SOMA__LINK_FREED) == 0 ? link : NULL;
 }
 
 static void
@@ -176,21 +182,21 @@ join_order(struct soma_model *model, struct soma__stream *stream)
 }
 
 /* The free joins the queue, and as much of the queue is filed as is due. */
-static __attribute__((noinline)) enum soma_status
-free_queued(struct soma_model *model, struct soma__stream *stream, uint64_t ptr, uint32_t block, bool batch)
+static HOT enum soma_status
+free_queued(struct soma_model *model, struct soma__stream *stream, uint32_t *link)
 {
+	uint32_t block = *link;
+
 	/* The block's size and pool are not known yet: they are a cache miss away. */
 	for (unsigned pool = 0; pool < model->policy.pool_count; pool++)
 		if (!reserve_own_shelf(model, stream, pool, model->stats.reserved >> model->granule_shift))
 			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (!join_order(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	soma__lookup_mark_freed(&model->lookup, &model->blocks, ptr >> model->granule_shift);
+	*link |= SOMA__LINK_FREED;
 	count_pending(model, stream);
 	soma__queue_push(model, stream, block, soma__clock_submit(model, stream));
-	if (!batch)
-		soma__queue_file(model, soma__queue_length(model));
-	else if (soma__queue_length(model) == 2 * model->policy.batch)
+	if (soma__queue_length(model) == 2 * model->policy.batch)
 		soma__queue_file(model, model->policy.batch);
 	return SOMA_STATUS_OK;
 }
@@ -232,24 +238,22 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 {
 	struct soma__stream *stream;
 	enum soma_status status;
-	uint32_t block;
-	bool batch;
+	uint32_t *link;
 
 	if (ptr == 0)
 		return SOMA_STATUS_OK;
 	status = soma__stream_accepting(model, id, &stream);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	block = find_live(model, ptr);
-	if (block == 0)
-		return soma__fail(INVALID_VALUE, "0x%" PRIx64 " is not the address of a live block", ptr);
-	if (!soma__blocks_reserve(model))
+	if (!soma__blocks_reserve(model)) /* first: it moves the records, and the link may be in one */
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	batch = model->queue_slots != 0 && model->stats.live_count - 1 > model->policy.batch_above;
-	if (batch || soma__queue_length(model) != 0)
-		status = free_queued(model, stream, ptr, block, batch);
+	link = find_live(model, ptr);
+	if (link == NULL)
+		return soma__fail(INVALID_VALUE, "0x%" PRIx64 " is not the address of a live block", ptr);
+	if (soma__queue_exists(model))
+		status = free_queued(model, stream, link);
 	else
-		status = free_now(model, stream, block);
+		status = free_now(model, stream, *link);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	model->stats.live_count--;
@@ -260,7 +264,7 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 bool
 soma_model_is_live(const struct soma_model *model, uint64_t ptr)
 {
-	return find_live(model, ptr) != 0;
+	return find_live(model, ptr) != NULL;
 }
 
 bool

@@ -18,7 +18,7 @@ soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks, 
 	if (wider.buckets == NULL)
 		return false;
 	for (uint64_t bucket = 0; bucket < old; bucket++) {
-		uint32_t link = (uint32_t)(lookup->buckets[bucket] >> 32);
+		uint32_t link = lookup->buckets[bucket].link;
 
 		while (link != 0) {
 			struct soma__block *block = soma__lookup_block(blocks, soma__link_record(link));

@@ -19,8 +19,13 @@
 #include "lib/model/block.h"
 #include "lib/model/slab.h"
 
+struct soma__bucket {
+	uint32_t link; /* 0: empty */
+	uint32_t hash; /* its lower part */
+};
+
 struct soma__lookup {
-	uint64_t *buckets; /* link << 32 | hash & 0xffffffff; 0: empty */
+	struct soma__bucket *buckets;
 	unsigned shift;    /* the bucket is hash >> shift; at most 32 */
 	uint32_t used;
 	uint32_t grow_at; /* entries that are too many for these buckets */
@@ -78,34 +83,25 @@ soma__lookup_chained(const struct soma__slab *blocks, uint32_t link, uint64_t gr
 	return NULL;
 }
 
+/* The link that names the block at this granule, marked or not; NULL if there is none. */
+static inline uint32_t *
+soma__lookup_link(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
+{
+	uint64_t hash = soma__lookup_hash(granule);
+	struct soma__bucket *bucket = &lookup->buckets[hash >> lookup->shift];
+
+	if (bucket->link != 0 && bucket->hash == (uint32_t)hash)
+		return &bucket->link;
+	return soma__lookup_chained(blocks, bucket->link, granule);
+}
+
 /* The record of the live block at this granule; 0 if there is none. */
 static inline uint32_t
 soma__lookup_find(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
 {
-	uint64_t hash = soma__lookup_hash(granule);
-	uint64_t first = lookup->buckets[hash >> lookup->shift];
-	uint32_t link = (uint32_t)(first >> 32);
+	const uint32_t *link = soma__lookup_link(lookup, blocks, granule);
 
-	if (link != 0 && (uint32_t)first != (uint32_t)hash) {
-		const uint32_t *chained = soma__lookup_chained(blocks, link, granule);
-
-		link = chained != NULL ? *chained : 0;
-	}
-	return (link & SOMA__LINK_FREED) == 0 ? link : 0;
-}
-
-/* Marks an entry that is there as freed: it is not found any more, but has to be removed
- * later.  Touches the block only where the bucket has others. */
-static inline void
-soma__lookup_mark_freed(struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
-{
-	uint64_t hash = soma__lookup_hash(granule);
-	uint64_t *bucket = &lookup->buckets[hash >> lookup->shift];
-
-	if ((uint32_t)*bucket == (uint32_t)hash)
-		*bucket |= (uint64_t)SOMA__LINK_FREED << 32;
-	else
-		*soma__lookup_chained(blocks, (uint32_t)(*bucket >> 32), granule) |= SOMA__LINK_FREED;
+	return link != NULL && (*link & SOMA__LINK_FREED) == 0 ? *link : 0;
 }
 
 /* The granule will be put soon. */
@@ -120,10 +116,10 @@ static inline void
 soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_t granule, uint32_t link)
 {
 	uint64_t hash = soma__lookup_hash(granule);
-	uint64_t *bucket = &lookup->buckets[hash >> lookup->shift];
+	struct soma__bucket *bucket = &lookup->buckets[hash >> lookup->shift];
 
-	block->chain = (uint32_t)(*bucket >> 32);
-	*bucket = (uint64_t)link << 32 | (uint32_t)hash;
+	block->chain = bucket->link;
+	*bucket = (struct soma__bucket){ .link = link, .hash = (uint32_t)hash };
 	lookup->used++;
 }
 
@@ -133,18 +129,18 @@ soma__lookup_remove(struct soma__lookup *lookup, const struct soma__slab *blocks
 		    uint32_t record)
 {
 	uint64_t hash = soma__lookup_hash(granule);
-	uint64_t *bucket = &lookup->buckets[hash >> lookup->shift];
+	struct soma__bucket *bucket = &lookup->buckets[hash >> lookup->shift];
 	uint32_t after = soma__lookup_block(blocks, record)->chain;
 
 	lookup->used--;
-	if ((uint32_t)*bucket == (uint32_t)hash) {
+	if (bucket->hash == (uint32_t)hash) {
 		const struct soma__block *second = soma__lookup_block(blocks, soma__link_record(after));
 
 		hash = soma__lookup_hash(soma__block_address(second));
-		*bucket = after != 0 ? (uint64_t)after << 32 | (uint32_t)hash : 0;
+		*bucket = (struct soma__bucket){ .link = after, .hash = (uint32_t)hash };
 		return;
 	}
-	*soma__lookup_chained(blocks, (uint32_t)(*bucket >> 32), granule) = after;
+	*soma__lookup_chained(blocks, bucket->link, granule) = after;
 }
 
 #endif

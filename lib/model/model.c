@@ -10,6 +10,7 @@
 #include "lib/model/clock.h"
 #include "lib/model/limits.h"
 #include "lib/model/mapped.h"
+#include "lib/model/queue.h"
 #include "lib/model/range.h"
 #include "lib/model/segments.h"
 #include "lib/model/state.h"
@@ -61,14 +62,8 @@ make_tables(struct soma_model *model)
 	if (!soma__blocks_reserve(model) ||
 	    !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	if (batches(&model->policy)) {
-		model->queue_slots = 2;
-		while (model->queue_slots < 2 * model->policy.batch)
-			model->queue_slots *= 2;
-		model->queue = soma__arena_alloc(model->arena, model->queue_slots * sizeof *model->queue, 64);
-		if (model->queue == NULL)
-			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	}
+	if (batches(&model->policy) && !soma__queue_create(model))
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (soma__is_range(model) && !soma__range_create(model))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	for (unsigned pool = 0; pool < model->policy.pool_count; pool++)

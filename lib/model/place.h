@@ -7,6 +7,7 @@
 
 struct soma__placement {
 	uint32_t block; /* live, its waste not set */
+	bool queued;    /* it was in the queue: still known to the pointer lookup, as freed */
 	/* The event to wait for, which the stream's clock has joined; wait_seq 0: none. */
 	uint64_t wait_stream;
 	uint64_t wait_seq;

@@ -1,36 +1,116 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queued frees: see the header.  Nothing here fails.  Not thread-safe, like the model. */
+/* Queued frees: see the header.  Only creating fails.  Not thread-safe, like the model. */
 #include "lib/model/queue.h"
 
 #include "lib/model/blocks.h"
 
-static struct soma__queued *
-at(const struct soma_model *model, uint32_t number)
+bool
+soma__queue_create(struct soma_model *model)
 {
-	return &model->queue[number & (model->queue_slots - 1)];
+	struct soma__queue *queue = &model->queue;
+	uint32_t count = 2 * model->policy.batch + 1, heads = 4;
+
+	while (heads < 2 * count)
+		heads *= 2;
+	queue->shift = 64U - (unsigned)__builtin_ctz(heads);
+	queue->entries = soma__arena_calloc(model->arena, count * sizeof *queue->entries, 64);
+	queue->heads = soma__arena_calloc(model->arena, heads * sizeof *queue->heads, 64);
+	if (queue->entries == NULL || queue->heads == NULL)
+		return false;
+	for (uint32_t name = count - 1; name > 0; name--) {
+		queue->entries[name].newer = queue->spare;
+		queue->spare = (uint16_t)name;
+	}
+	return true;
+}
+
+/* Reads the block: its size, for the key, and what leaves the accounts. */
+static HOT void
+measure(struct soma_model *model, struct soma__queued *entry)
+{
+	const struct soma__block *block = soma__block_at(model, entry->block);
+	uint64_t granules = soma__block_granules(model, block), capacity = soma__bytes(model, granules);
+
+	entry->key = soma__queue_key(
+		entry->slot, soma__segment_at(model, soma__block_segment(block))->pool, granules);
+	model->stats.capacity -= capacity;
+	model->stats.used -= capacity - block->waste;
+}
+
+static HOT void
+offer_next(struct soma_model *model)
+{
+	struct soma__queue *queue = &model->queue;
+	uint16_t name = queue->first_waiting, *head;
+	struct soma__queued *entry = soma__queue_at(model, name);
+
+	if (entry->key == 0)
+		measure(model, entry);
+	head = soma__queue_head(model, entry->key);
+	entry->offered = true;
+	entry->chain_previous = 0;
+	entry->chain_next = *head;
+	soma__queue_at(model, *head)->chain_previous = name;
+	*head = name;
+	queue->first_waiting = entry->newer;
+	queue->waiting--;
 }
 
 void
 soma__queue_push(struct soma_model *model, const struct soma__stream *stream, uint32_t block,
 		 uint64_t position)
 {
-	*at(model, model->queue_tail++) = (struct soma__queued){
-		.block = block,
-		.slot = soma__stream_slot(stream),
-		.position = position,
-	};
+	struct soma__queue *queue = &model->queue;
+	uint16_t name = queue->spare;
+	struct soma__queued *entry = soma__queue_at(model, name);
+
+	queue->spare = entry->newer;
+	*entry = (struct soma__queued){ .block = block,
+					.slot = soma__stream_slot(stream),
+					.position = position & (((uint64_t)1 << 48) - 1),
+					.older = queue->newest };
+	if (queue->newest != 0)
+		soma__queue_at(model, queue->newest)->newer = name;
+	else
+		queue->oldest = name;
+	queue->newest = name;
+	if (queue->first_waiting == 0)
+		queue->first_waiting = name;
+	queue->length++;
+	queue->waiting++;
 	model->unfiled++;
+	if (model->stats.live_count - 1 <= model->policy.batch_above) {
+		while (queue->waiting > 0)
+			offer_next(model);
+		queue->asked = 0;
+		return;
+	}
 	__builtin_prefetch(soma__block_at(model, block), 1);
+	if (queue->asked == 0)
+		queue->asked = name;
+	if (queue->waiting > SOMA__QUEUE_LAG / 2) {
+		struct soma__queued *half = soma__queue_at(model, queue->asked);
+
+		__builtin_prefetch(soma__block_at(model, soma__block_at(model, half->block)->next), 1);
+		queue->asked = half->newer;
+	}
+	if (queue->waiting > SOMA__QUEUE_LAG)
+		offer_next(model);
 }
 
 void
 soma__queue_unsettled(const struct soma_model *model, uint64_t *used, uint64_t *capacity)
 {
 	*used = *capacity = 0;
-	for (uint32_t i = model->queue_settled; i != model->queue_tail; i++) {
-		const struct soma__block *block = soma__block_at(model, at(model, i)->block);
+	if (!soma__queue_exists(model))
+		return;
+	for (uint32_t name = model->queue.first_waiting; name != 0; name = soma__queue_at(model, name)->newer) {
+		const struct soma__queued *entry = soma__queue_at(model, name);
+		const struct soma__block *block = soma__block_at(model, entry->block);
 		uint64_t bytes = soma__bytes(model, soma__block_granules(model, block));
 
+		if (entry->key != 0)
+			continue;
 		*capacity += bytes;
 		*used += bytes - block->waste;
 	}
@@ -39,12 +119,12 @@ soma__queue_unsettled(const struct soma_model *model, uint64_t *used, uint64_t *
 void
 soma__queue_settle(struct soma_model *model)
 {
-	uint64_t used, capacity;
+	for (uint32_t name = model->queue.first_waiting; name != 0; name = soma__queue_at(model, name)->newer) {
+		struct soma__queued *entry = soma__queue_at(model, name);
 
-	soma__queue_unsettled(model, &used, &capacity);
-	model->stats.used -= used;
-	model->stats.capacity -= capacity;
-	model->queue_settled = model->queue_tail;
+		if (entry->key == 0)
+			measure(model, entry);
+	}
 }
 
 #define FETCH_MAX 32
@@ -57,11 +137,10 @@ soma__queue_settle(struct soma_model *model)
 static HOT void
 fetch(const struct soma_model *model, uint32_t count)
 {
-	uint32_t names[2 * FETCH_MAX];
+	uint32_t names[2 * FETCH_MAX], entry = model->queue.oldest;
 
-	for (uint32_t i = 0; i < count; i++) {
-		const struct soma__block *block =
-			soma__block_at(model, at(model, model->queue_head + i)->block);
+	for (uint32_t i = 0; i < count; i++, entry = soma__queue_at(model, entry)->newer) {
+		const struct soma__block *block = soma__block_at(model, soma__queue_at(model, entry)->block);
 
 		soma__lookup_fetch(&model->lookup, soma__block_address(block));
 		names[2 * i] = block->previous;
@@ -87,29 +166,27 @@ fetch(const struct soma_model *model, uint32_t count)
 	}
 }
 
-/* Files the oldest, for which everything was fetched. */
 static void
 file_oldest(struct soma_model *model)
 {
-	const struct soma__queued *free = at(model, model->queue_head++);
+	uint32_t name = model->queue.oldest;
+	struct soma__queued *entry = soma__queue_at(model, name);
 
-	model->unfiled--;
+	if (entry->key == 0)
+		measure(model, entry);
+	soma__queue_remove(model, name);
 	soma__lookup_remove(&model->lookup, &model->blocks,
-			    soma__block_address(soma__block_at(model, free->block)), free->block);
-	soma__block_pend(model, model->streams[free->slot], free->block, free->position);
+			    soma__block_address(soma__block_at(model, entry->block)), entry->block);
+	soma__block_pend(model, model->streams[entry->slot], entry->block, entry->position);
 }
 
 void
 soma__queue_file(struct soma_model *model, uint32_t count)
 {
-	if (count == 0)
-		return;
-	if (model->queue_settled - model->queue_head < count)
-		soma__queue_settle(model);
 	while (count > 0) {
 		uint32_t some = count < FETCH_MAX ? count : FETCH_MAX;
 
-		if (some > 1)
+		if (some > 1 && model->stats.live_count > model->policy.batch_above)
 			fetch(model, some);
 		for (uint32_t i = 0; i < some; i++)
 			file_oldest(model);

@@ -114,9 +114,9 @@ queued(const struct soma_model *model, uint32_t block)
 
 	if (soma__lookup_find(&model->lookup, &model->blocks, address) != 0)
 		return NULL;
-	for (uint32_t i = model->queue_head; i != model->queue_tail; i++)
-		if (model->queue[i & (model->queue_slots - 1)].block == block)
-			return &model->queue[i & (model->queue_slots - 1)];
+	for (uint32_t name = model->queue.oldest; name != 0; name = soma__queue_at(model, name)->newer)
+		if (soma__queue_at(model, name)->block == block)
+			return soma__queue_at(model, name);
 	return NULL;
 }
 

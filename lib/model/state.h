@@ -77,11 +77,27 @@ struct soma__stream {
 	struct soma__clock clock;
 };
 
-/* A free that waits in the queue for its batch. */
+/* A free that waits in the queue: half a cache line. */
 struct soma__queued {
+	uint64_t key; /* stream, size pool and size; 0: the block was not looked at yet */
+	uint64_t position : 48;
+	uint64_t offered : 1; /* found by its key */
 	uint32_t block;
 	uint32_t slot;
-	uint64_t position;
+	uint16_t older, newer;                /* by age; newer: the next spare one */
+	uint16_t chain_previous, chain_next; /* offered: of those with the same hash */
+};
+
+/* queue.h; names are indices, 0 is none. */
+struct soma__queue {
+	struct soma__queued *entries; /* NULL: the policy has no batches */
+	uint16_t *heads;              /* of chains */
+	unsigned shift;               /* the chain is hash >> shift */
+	uint32_t length, waiting;     /* entries; those not offered, which are the latest */
+	uint16_t oldest, newest;
+	uint16_t first_waiting; /* the oldest that is not offered */
+	uint16_t asked;         /* the oldest whose block's neighbour was not asked for */
+	uint16_t spare;
 };
 
 /* SOMA_SEGMENTS_MAPPED (mapped.h): what the size pools' ranges have, and their holes. */
@@ -119,11 +135,7 @@ struct soma_model {
 	uint32_t raised_count, news_count;
 	uint32_t free_slots; /* tree by (0, slot): slots whose stream is gone */
 
-	/* Frees waiting for their batch, oldest first: a ring of queue_slots.  Those from
-	 * `settled` on are still counted in stats.used and stats.capacity. */
-	struct soma__queued *queue;
-	uint32_t queue_slots; /* a power of two; 0: no batching */
-	uint32_t queue_head, queue_tail, queue_settled;
+	struct soma__queue queue;
 
 	uint32_t unfiled;         /* queued and parked frees: each may need a node and two trees */
 	uint32_t headroom;        /* operations that have their records: soma__blocks_reserve() */

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Freed blocks that wait to be filed: whom they serve until then, and that nobody else
+ * notices them. */
+#include <soma/model.h>
+#include <stdlib.h>
+
+#include "tests/unit.h"
+
+#define KIB ((uint64_t)1 << 10)
+
+static struct soma_model *
+created(unsigned batch, uint64_t above)
+{
+	struct soma_policy policy = *soma_policy_preset("cuda");
+	struct soma_model_limits limits = { .size = sizeof limits,
+					    .policy = &policy,
+					    .release_threshold = UINT64_MAX };
+	struct soma_model *model;
+
+	policy.batch = batch;
+	policy.batch_above = above;
+	ck_assert_int_eq(soma_model_create(&limits, &model), SOMA_STATUS_OK);
+	return model;
+}
+
+static uint64_t
+stream_of(struct soma_model *model)
+{
+	uint64_t stream;
+
+	ck_assert_int_eq(soma_model_stream_create(model, SOMA_STREAM_NON_BLOCKING, &stream), SOMA_STATUS_OK);
+	return stream;
+}
+
+static uint64_t
+taken(struct soma_model *model, uint64_t size, uint64_t stream)
+{
+	struct soma_model_alloc alloc;
+
+	ck_assert_int_eq(soma_model_alloc(model, size, stream, &alloc), SOMA_STATUS_OK);
+	ck_assert_uint_eq(alloc.size, size);
+	return alloc.ptr;
+}
+
+static void
+given(struct soma_model *model, uint64_t ptr, uint64_t stream)
+{
+	ck_assert_int_eq(soma_model_free(model, ptr, stream), SOMA_STATUS_OK);
+}
+
+/* Its neighbours are free, too, and it is joined with neither. */
+START_TEST(a_block_freed_lately_serves_a_request_of_its_size_as_it_is)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model);
+	uint64_t a = taken(model, 4 * KIB, s), b = taken(model, 8 * KIB, s), c = taken(model, 16 * KIB, s);
+
+	given(model, a, s);
+	given(model, b, s);
+	given(model, c, s);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 3);
+	ck_assert_uint_eq(taken(model, 8 * KIB - 100, s), b);
+	ck_assert_uint_eq(taken(model, 16 * KIB, s), c);
+	ck_assert_uint_eq(taken(model, 4 * KIB, s), a);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 0);
+	ck_assert_uint_eq(soma_model_used(model), 28 * KIB - 100);
+	soma_model_destroy(model);
+}
+END_TEST
+
+START_TEST(of_two_blocks_of_a_size_the_one_freed_last_serves_first)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model);
+	uint64_t a = taken(model, 4 * KIB, s), b = taken(model, 4 * KIB, s);
+
+	given(model, b, s);
+	given(model, a, s);
+	ck_assert_uint_eq(taken(model, 4 * KIB, s), a);
+	ck_assert_uint_eq(taken(model, 4 * KIB, s), b);
+	soma_model_destroy(model);
+}
+END_TEST
+
+START_TEST(what_another_stream_freed_is_not_served_from_the_queue)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model), other = stream_of(model);
+	uint64_t a = taken(model, 4 * KIB, s);
+
+	given(model, a, s);
+	ck_assert_uint_ne(taken(model, 4 * KIB, other), a);
+	ck_assert_uint_eq(taken(model, 4 * KIB, s), a);
+	soma_model_destroy(model);
+}
+END_TEST
+
+START_TEST(a_freed_block_is_not_live_while_it_waits)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model), a = taken(model, 4 * KIB, s);
+
+	given(model, a, s);
+	ck_assert(!soma_model_is_live(model, a));
+	ck_assert_int_eq(soma_model_free(model, a, s), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_uint_eq(taken(model, 4 * KIB, s), a);
+	ck_assert(soma_model_is_live(model, a));
+	soma_model_destroy(model);
+}
+END_TEST
+
+/* A request that nothing else serves joins what waits. */
+START_TEST(waiting_blocks_are_joined_before_memory_grows)
+{
+	struct soma_model *model = created(64, 100);
+	uint64_t s = stream_of(model), reserved, first, blocks[64];
+
+	for (int i = 0; i < 64; i++)
+		blocks[i] = taken(model, 1024 * KIB, s);
+	first = blocks[0];
+	reserved = soma_model_reserved(model);
+	for (int i = 0; i < 64; i++)
+		given(model, blocks[i], s);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 64);
+	ck_assert_uint_eq(taken(model, 32 * 1024 * KIB, s), first);
+	ck_assert_uint_eq(soma_model_reserved(model), reserved);
+	soma_model_destroy(model);
+}
+END_TEST
+
+START_TEST(twice_a_batch_is_the_most_that_waits)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model), blocks[8];
+
+	for (int i = 0; i < 8; i++)
+		blocks[i] = taken(model, 4 * KIB, s);
+	for (int i = 0; i < 8; i++)
+		given(model, blocks[i], s);
+	/* The oldest four are one block by now. */
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 5);
+	ck_assert_uint_eq(taken(model, 16 * KIB, s), blocks[0]);
+	soma_model_destroy(model);
+}
+END_TEST
+
+/* Above batch_above: a free's records are fetched first. */
+START_TEST(with_many_live_the_latest_eight_do_not_serve_yet)
+{
+	struct soma_model *model = created(32, 20);
+	uint64_t s = stream_of(model), blocks[64];
+
+	for (int i = 0; i < 64; i++)
+		blocks[i] = taken(model, (uint64_t)(i + 1) * KIB, s);
+	for (int i = 0; i < 8; i++)
+		given(model, blocks[2 * i], s);
+	ck_assert_uint_ne(taken(model, 1 * KIB, s), blocks[0]);
+	given(model, blocks[16], s);
+	ck_assert_uint_eq(taken(model, 1 * KIB, s), blocks[0]);
+	ck_assert_uint_ne(taken(model, 3 * KIB, s), blocks[2]);
+	soma_model_destroy(model);
+}
+END_TEST
+
+/* The counters are right while accounts of queued frees are not settled. */
+START_TEST(counters_do_not_lag_behind)
+{
+	struct soma_model *model = created(32, 20);
+	uint64_t s = stream_of(model), blocks[64], used = 0;
+
+	for (int i = 0; i < 64; i++) {
+		blocks[i] = taken(model, (uint64_t)(i + 1) * KIB - 7, s);
+		used += (uint64_t)(i + 1) * KIB - 7;
+	}
+	for (int i = 0; i < 64; i++) {
+		given(model, blocks[i], s);
+		used -= (uint64_t)(i + 1) * KIB - 7;
+		ck_assert_uint_eq(soma_model_used(model), used);
+		ck_assert_uint_eq(soma_model_live_count(model), (uint64_t)(63 - i));
+	}
+	ck_assert_uint_eq(soma_model_used_high(model), 64 * 65 / 2 * KIB - 64 * 7);
+	soma_model_destroy(model);
+}
+END_TEST
+
+/* An entry is found by hash, and many share one; the lookup's links move as records do. */
+START_TEST(many_sizes_and_streams_find_their_own)
+{
+	struct soma_model *model = created(SOMA_POLICY_BATCH_MAX, UINT64_MAX);
+	uint64_t streams[8];
+	static uint64_t blocks[8][200];
+
+	for (int i = 0; i < 8; i++)
+		streams[i] = stream_of(model);
+	for (int i = 0; i < 8; i++)
+		for (int j = 0; j < 200; j++)
+			blocks[i][j] = taken(model, (uint64_t)(j + 1) * KIB, streams[i]);
+	for (int j = 0; j < 200; j++)
+		for (int i = 0; i < 8; i++)
+			given(model, blocks[i][j], streams[i]);
+	for (int i = 0; i < 8; i++)
+		for (int j = 199; j >= 0; j--)
+			ck_assert_uint_eq(taken(model, (uint64_t)(j + 1) * KIB, streams[i]), blocks[i][j]);
+	soma_model_destroy(model);
+}
+END_TEST
+
+/* A free may be what the tables of records grow at. */
+START_TEST(a_free_at_which_the_records_move_marks_its_own_block)
+{
+	static uint64_t blocks[20000];
+
+	for (unsigned phase = 0; phase < 24; phase++) {
+		struct soma_model *model = created(1, 1000000);
+		uint64_t s = stream_of(model), state = phase + 1;
+		size_t live = 0;
+
+		for (unsigned i = 0; i < phase; i++)
+			taken(model, KIB, s);
+		while (live < 19998) {
+			size_t at;
+
+			blocks[live++] = taken(model, KIB, s);
+			blocks[live++] = taken(model, 2 * KIB, s);
+			state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			at = (size_t)(state >> 33) % live;
+			given(model, blocks[at], s);
+			ck_assert(!soma_model_is_live(model, blocks[at]));
+			blocks[at] = blocks[--live];
+		}
+		soma_model_destroy(model);
+	}
+}
+END_TEST
+
+UNIT_MAIN("queue", a_block_freed_lately_serves_a_request_of_its_size_as_it_is,
+	  of_two_blocks_of_a_size_the_one_freed_last_serves_first,
+	  what_another_stream_freed_is_not_served_from_the_queue, a_freed_block_is_not_live_while_it_waits,
+	  waiting_blocks_are_joined_before_memory_grows, twice_a_batch_is_the_most_that_waits,
+	  with_many_live_the_latest_eight_do_not_serve_yet, counters_do_not_lag_behind,
+	  many_sizes_and_streams_find_their_own, a_free_at_which_the_records_move_marks_its_own_block)
