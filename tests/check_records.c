@@ -239,10 +239,14 @@ START_TEST(a_tree_finds_what_looking_at_all_nodes_finds)
 		state ^= state << 13;
 		state ^= state >> 7;
 		state ^= state << 17;
-		key = 1 + (state >> 20) % (KEYS - 1);
+		key = 2 + (state >> 20) % (KEYS - 2);
 		if (value[key] == UINT64_MAX) {
 			value[key] = (state >> 40) % 100;
 			put(&slab, &root, key, value[key]);
+		} else if ((state >> 60) % 4 == 0 && value[key - 1] == UINT64_MAX) {
+			value[key - 1] = (state >> 40) % 100;
+			value[key] = UINT64_MAX;
+			soma__tree_change(&slab, &root, 0, key, key - 1, value[key - 1]);
 		} else {
 			value[key] = UINT64_MAX;
 			soma__tree_give(&slab, soma__tree_remove(&slab, &root, 0, key));

@@ -25,21 +25,20 @@ soma__range_create(struct soma_model *model)
 }
 
 static enum soma__growth
-grow_into_hole(struct soma_model *model, uint64_t granules, uint32_t *block)
+grow_into_hole(struct soma_model *model, uint32_t hole, uint64_t granules, uint32_t *block)
 {
-	uint64_t address, rest;
+	uint64_t address = soma__hole_address(model, hole);
 
 	if (soma__reserve_refuses(model, granules))
 		return SOMA__GROWTH_REFUSED;
-	soma__hole_take(model, granules, &address, &rest, block);
-	if (rest != 0) {
-		uint32_t hole = soma__block_insert(model, model->range, *block, address + granules);
+	*block = soma__tree_at(&model->index.trees, hole)->record;
+	if (soma__hole_granules(model, hole) > granules) {
+		uint32_t rest = soma__block_insert(model, model->range, *block, address + granules);
 
-		soma__block_set_kind(soma__block_at(model, hole), SOMA__BLOCK_HOLE);
-		soma__tree_at(&model->index.trees,
-			      soma__tree_at_least(&model->index.trees, model->holes, 0, address + granules))
-			->record = hole;
+		soma__block_set_kind(soma__block_at(model, rest), SOMA__BLOCK_HOLE);
+		soma__tree_at(&model->index.trees, hole)->record = rest;
 	}
+	soma__hole_take(model, hole, granules);
 	soma__block_set_kind(soma__block_at(model, *block), SOMA__BLOCK_LIVE);
 	soma__reserve_add(model, granules);
 	model->stats.active += soma__bytes(model, granules);
@@ -98,42 +97,56 @@ grow_at_end(struct soma_model *model, struct soma__stream *stream, uint64_t gran
 	return SOMA__GROWTH_DONE;
 }
 
+static bool
+is_hole(const struct soma_model *model, uint32_t block)
+{
+	return block != 0 && soma__block_kind(soma__block_at(model, block)) == SOMA__BLOCK_HOLE;
+}
+
+/* The last block of the range, and a hole before it, are given up. */
+static void
+lower_end(struct soma_model *model, uint32_t name)
+{
+	struct soma__segment *range = soma__segment_at(model, model->range);
+	uint32_t previous = soma__block_at(model, name)->previous;
+
+	range->end = soma__block_address(soma__block_at(model, name));
+	soma__block_erase(model, name);
+	if (is_hole(model, previous)) {
+		range->end = soma__block_address(soma__block_at(model, previous));
+		soma__hole_remove_at(model, range->end);
+		soma__block_erase(model, previous);
+	}
+	soma__reserve_set_top(model, range->end);
+	if (range->end == range->address)
+		model->stats.segment_count = 0;
+}
+
 /* A free block of the range becomes a hole.  Needs one tree node. */
 static void
 make_hole(struct soma_model *model, uint32_t name)
 {
-	struct soma__slab *trees = &model->index.trees;
 	struct soma__block *block = soma__block_at(model, name);
-	struct soma__segment *range = soma__segment_at(model, model->range);
+	uint32_t previous = block->previous, next = block->next;
+	uint64_t address = soma__block_address(block);
 
-	if (block->previous != 0 &&
-	    soma__block_kind(soma__block_at(model, block->previous)) == SOMA__BLOCK_HOLE) {
-		uint32_t previous = block->previous;
-
-		soma__tree_give(trees,
-				soma__tree_remove(trees, &model->holes, 0,
-						  soma__block_address(soma__block_at(model, previous))));
-		soma__block_erase(model, name);
-		name = previous;
-		block = soma__block_at(model, name);
-	}
-	if (block->next == 0) {
-		range->end = soma__block_address(block);
-		soma__block_erase(model, name);
-		soma__reserve_set_top(model, range->end);
-		if (range->end == range->address)
-			model->stats.segment_count = 0;
+	if (next == 0) {
+		lower_end(model, name);
 		return;
 	}
-	if (soma__block_kind(soma__block_at(model, block->next)) == SOMA__BLOCK_HOLE) {
-		soma__tree_give(trees,
-				soma__tree_remove(trees, &model->holes, 0,
-						  soma__block_address(soma__block_at(model, block->next))));
-		soma__block_erase(model, block->next);
+	if (is_hole(model, next)) {
+		soma__hole_remove_at(model, soma__block_address(soma__block_at(model, next)));
+		soma__block_erase(model, next);
 	}
-	soma__block_set_kind(block, SOMA__BLOCK_HOLE);
-	soma__hole_put(model, soma__tree_take(trees), soma__block_address(block),
-		       soma__block_granules(model, block), name);
+	if (!is_hole(model, previous)) {
+		soma__block_set_kind(block, SOMA__BLOCK_HOLE);
+		soma__hole_put(model, address, soma__block_granules(model, block), name);
+		return;
+	}
+	soma__block_erase(model, name);
+	block = soma__block_at(model, previous);
+	address = soma__block_address(block);
+	soma__hole_change(model, address, address, soma__block_granules(model, block));
 }
 
 bool
@@ -173,9 +186,12 @@ soma__range_release(struct soma_model *model, uint64_t keep)
 enum soma__growth
 soma__range_grow(struct soma_model *model, struct soma__stream *stream, uint64_t granules, uint32_t *block)
 {
+	uint32_t hole;
+
 	if (!soma__blocks_reserve(model))
 		return SOMA__GROWTH_NO_RECORDS;
-	if (soma__hole_exists(model, granules))
-		return grow_into_hole(model, granules, block);
+	hole = soma__hole_lowest(model, granules);
+	if (hole != 0)
+		return grow_into_hole(model, hole, granules, block);
 	return grow_at_end(model, stream, granules, block);
 }

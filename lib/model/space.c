@@ -5,37 +5,45 @@
 /* ---- holes: ordered by address, the value being ~size ---- */
 
 void
-soma__hole_put(struct soma_model *model, uint32_t tree, uint64_t address, uint64_t granules, uint32_t block)
+soma__hole_put(struct soma_model *model, uint64_t address, uint64_t granules, uint32_t block)
 {
-	*soma__tree_at(&model->index.trees, tree) =
+	struct soma__slab *trees = &model->index.trees;
+	uint32_t tree = soma__tree_take(trees);
+
+	*soma__tree_at(trees, tree) =
 		(struct soma__tree_node){ .record = block, .minor = address, .value = ~granules };
-	soma__tree_insert(&model->index.trees, &model->holes, tree);
+	soma__tree_insert(trees, &model->holes, tree);
 }
 
-bool
-soma__hole_take(struct soma_model *model, uint64_t granules, uint64_t *address, uint64_t *rest,
-		uint32_t *block)
+void
+soma__hole_change(struct soma_model *model, uint64_t address, uint64_t new_address, uint64_t granules)
 {
-	uint32_t tree = soma__tree_at_least_below(&model->index.trees, model->holes, 0, 0, ~granules + 1);
-	const struct soma__tree_node *node = soma__tree_at(&model->index.trees, tree);
+	soma__tree_change(&model->index.trees, &model->holes, 0, address, new_address, ~granules);
+}
 
-	if (tree == 0)
-		return false;
-	*address = node->minor;
-	*rest = ~node->value - granules;
-	*block = node->record;
-	soma__tree_remove(&model->index.trees, &model->holes, 0, *address);
-	if (*rest != 0)
-		soma__hole_put(model, tree, *address + granules, *rest, *block);
+void
+soma__hole_remove_at(struct soma_model *model, uint64_t address)
+{
+	struct soma__slab *trees = &model->index.trees;
+
+	soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0, address));
+}
+
+uint32_t
+soma__hole_lowest(const struct soma_model *model, uint64_t granules)
+{
+	return soma__tree_at_least_below(&model->index.trees, model->holes, 0, 0, ~granules + 1);
+}
+
+void
+soma__hole_take(struct soma_model *model, uint32_t hole, uint64_t granules)
+{
+	uint64_t address = soma__hole_address(model, hole), all = soma__hole_granules(model, hole);
+
+	if (all > granules)
+		soma__hole_change(model, address, address + granules, all - granules);
 	else
-		soma__tree_give(&model->index.trees, tree);
-	return true;
-}
-
-bool
-soma__hole_exists(const struct soma_model *model, uint64_t granules)
-{
-	return soma__tree_at_least_below(&model->index.trees, model->holes, 0, 0, ~granules + 1) != 0;
+		soma__hole_remove_at(model, address);
 }
 
 /* ---- the virtual space of a segmented pool ---- */
@@ -43,43 +51,49 @@ soma__hole_exists(const struct soma_model *model, uint64_t granules)
 bool
 soma__space_has(const struct soma_model *model, uint64_t granules)
 {
-	return soma__hole_exists(model, granules) || granules <= SOMA__ADDRESS_END(model) - model->space_end;
+	return soma__hole_lowest(model, granules) != 0 || granules <= SOMA__ADDRESS_END(model) - model->space_end;
 }
 
 uint64_t
 soma__space_take(struct soma_model *model, uint64_t granules)
 {
-	uint64_t address, rest;
-	uint32_t block;
+	uint32_t hole = soma__hole_lowest(model, granules);
+	uint64_t address = model->space_end;
 
-	if (soma__hole_take(model, granules, &address, &rest, &block))
+	if (hole == 0) {
+		model->space_end += granules;
 		return address;
-	address = model->space_end;
-	model->space_end += granules;
+	}
+	address = soma__hole_address(model, hole);
+	soma__hole_take(model, hole, granules);
 	return address;
 }
 
 void
 soma__space_give(struct soma_model *model, uint64_t address, uint64_t granules)
 {
-	struct soma__slab *trees = &model->index.trees;
-	uint32_t tree = soma__tree_at_most(trees, model->holes, 0, address);
+	const struct soma__slab *trees = &model->index.trees;
+	uint32_t before = soma__tree_at_most(trees, model->holes, 0, address);
+	uint32_t after = soma__tree_at_least(trees, model->holes, 0, address);
+	uint64_t start = address;
 
-	if (tree != 0 && soma__tree_at(trees, tree)->minor + ~soma__tree_at(trees, tree)->value == address) {
-		granules += ~soma__tree_at(trees, tree)->value;
-		address = soma__tree_at(trees, tree)->minor;
-		soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0, address));
+	if (after != 0 && soma__hole_address(model, after) == address + granules) {
+		granules += soma__hole_granules(model, after);
+		soma__hole_remove_at(model, soma__hole_address(model, after));
 	}
-	tree = soma__tree_at_least(trees, model->holes, 0, address);
-	if (tree != 0 && soma__tree_at(trees, tree)->minor == address + granules) {
-		granules += ~soma__tree_at(trees, tree)->value;
-		soma__tree_give(
-			trees, soma__tree_remove(trees, &model->holes, 0, soma__tree_at(trees, tree)->minor));
+	if (before != 0 && soma__hole_address(model, before) + soma__hole_granules(model, before) == address) {
+		start = soma__hole_address(model, before);
+		granules += soma__hole_granules(model, before);
 	}
-	if (address + granules == model->space_end)
-		model->space_end = address;
-	else
-		soma__hole_put(model, soma__tree_take(trees), address, granules, 0);
+	if (start + granules == model->space_end) {
+		if (start != address)
+			soma__hole_remove_at(model, start);
+		model->space_end = start;
+	} else if (start != address) {
+		soma__hole_change(model, start, start, granules);
+	} else {
+		soma__hole_put(model, address, granules, 0);
+	}
 }
 
 void
@@ -95,7 +109,7 @@ soma__space_adopt(struct soma_model *model, uint64_t address, uint64_t end)
 		address = model->index.base;
 	if (address >= model->space_end) {
 		if (address > model->space_end)
-			soma__hole_put(model, soma__tree_take(trees), model->space_end,
+			soma__hole_put(model, model->space_end,
 				       address - model->space_end, 0);
 		model->space_end = end;
 		return;
@@ -105,7 +119,7 @@ soma__space_adopt(struct soma_model *model, uint64_t address, uint64_t end)
 	hole_end = hole + ~soma__tree_at(trees, tree)->value;
 	soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0, hole));
 	if (hole < address)
-		soma__hole_put(model, soma__tree_take(trees), hole, address - hole, 0);
+		soma__hole_put(model, hole, address - hole, 0);
 	if (end < hole_end)
-		soma__hole_put(model, soma__tree_take(trees), end, hole_end - end, 0);
+		soma__hole_put(model, end, hole_end - end, 0);
 }

@@ -13,14 +13,29 @@
 
 #define SOMA__ADDRESS_END(model) ((model)->ceiling)
 
-void soma__hole_put(struct soma_model *model, uint32_t tree, uint64_t address, uint64_t granules,
-		    uint32_t block);
-bool soma__hole_exists(const struct soma_model *model, uint64_t granules);
+void soma__hole_put(struct soma_model *model, uint64_t address, uint64_t granules, uint32_t block);
 
-/* Takes the front of the lowest hole of at least `granules`; false if there is none.
- * *rest is 0 where the hole is used up, else what is left of it; *block is the hole's. */
-bool soma__hole_take(struct soma_model *model, uint64_t granules, uint64_t *address, uint64_t *rest,
-		     uint32_t *block);
+/* The hole that begins at `address` goes from `new_address` on instead, or is larger or smaller. */
+void soma__hole_change(struct soma_model *model, uint64_t address, uint64_t new_address, uint64_t granules);
+void soma__hole_remove_at(struct soma_model *model, uint64_t address);
+
+/* The lowest hole of at least `granules`: its tree node; 0 if there is none. */
+uint32_t soma__hole_lowest(const struct soma_model *model, uint64_t granules);
+
+static inline uint64_t
+soma__hole_address(const struct soma_model *model, uint32_t hole)
+{
+	return soma__tree_at(&model->index.trees, hole)->minor;
+}
+
+static inline uint64_t
+soma__hole_granules(const struct soma_model *model, uint32_t hole)
+{
+	return ~soma__tree_at(&model->index.trees, hole)->value;
+}
+
+/* Takes the front of a hole. */
+void soma__hole_take(struct soma_model *model, uint32_t hole, uint64_t granules);
 
 /* The virtual space: the lowest hole, else the end. */
 bool soma__space_has(const struct soma_model *model, uint64_t granules);

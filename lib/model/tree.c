@@ -166,32 +166,49 @@ replace_by_next(struct soma__slab *slab, uint32_t found, struct path *path)
 	return below;
 }
 
+/* The node with this key, which is there, and the way to it. */
+static uint32_t
+way_to(const struct soma__slab *slab, uint32_t root, uint64_t major, uint64_t minor, struct path *path)
+{
+	path->depth = 0;
+	for (;;) {
+		const struct soma__tree_node *node = soma__tree_at(slab, root);
+		unsigned side;
+
+		if (node->major == major && node->minor == minor)
+			return root;
+		side = before(node, major, minor);
+		step(path, root, side);
+		root = node->child[side];
+	}
+}
+
 uint32_t
 soma__tree_remove(struct soma__slab *slab, uint32_t *root, uint64_t major, uint64_t minor)
 {
-	const struct soma__tree_node *node;
 	struct path path;
-	uint32_t found = *root, below;
-	unsigned place;
+	uint32_t found = way_to(slab, *root, major, minor, &path), below;
+	const struct soma__tree_node *node = soma__tree_at(slab, found);
+	unsigned place = path.depth;
 
-	path.depth = 0;
-	for (;;) {
-		unsigned side;
-
-		node = soma__tree_at(slab, found);
-		if (node->major == major && node->minor == minor)
-			break;
-		side = before(node, major, minor);
-		step(&path, found, side);
-		found = node->child[side];
-	}
-	place = path.depth;
 	if (node->child[0] != 0 && node->child[1] != 0)
 		below = replace_by_next(slab, found, &path);
 	else
 		below = node->child[node->child[0] == 0];
 	mend_up(slab, root, &path, place, below);
 	return found;
+}
+
+void
+soma__tree_change(struct soma__slab *slab, uint32_t *root, uint64_t major, uint64_t minor, uint64_t new_minor,
+		  uint64_t new_value)
+{
+	struct path path;
+	uint32_t found = way_to(slab, *root, major, minor, &path);
+
+	soma__tree_at(slab, found)->minor = new_minor;
+	soma__tree_at(slab, found)->value = new_value;
+	mend_up(slab, root, &path, path.depth, found);
 }
 
 uint32_t

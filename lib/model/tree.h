@@ -50,6 +50,11 @@ void soma__tree_insert(struct soma__slab *slab, uint32_t *root, uint32_t node);
 /* Unlinks the node with this key, which must be there, and returns it. */
 uint32_t soma__tree_remove(struct soma__slab *slab, uint32_t *root, uint64_t major, uint64_t minor);
 
+/* The node (major, minor), which must be there, gets another minor and value; its place in
+ * the order must stay. */
+void soma__tree_change(struct soma__slab *slab, uint32_t *root, uint64_t major, uint64_t minor,
+		       uint64_t new_minor, uint64_t new_value);
+
 /* The first node with key >= (major, minor); 0 if none. */
 uint32_t soma__tree_at_least(const struct soma__slab *slab, uint32_t root, uint64_t major, uint64_t minor);
 
