@@ -26,7 +26,7 @@ struct soma__bucket {
 
 struct soma__lookup {
 	struct soma__bucket *buckets;
-	unsigned shift;    /* the bucket is hash >> shift; at most 32 */
+	uint32_t count; /* of buckets, at least 256 */
 	uint32_t used;
 	uint32_t grow_at; /* entries that are too many for these buckets */
 };
@@ -47,6 +47,14 @@ static inline uint64_t
 soma__lookup_hash(uint64_t granule)
 {
 	return granule * UINT64_C(0x9e3779b97f) & (((uint64_t)1 << SOMA__ADDRESS_BITS) - 1);
+}
+
+/* The hash's upper 32 bits as a fraction of the table: any number of buckets will do, and with
+ * 256 or more two hashes of one bucket differ in their lower 32 bits. */
+static inline struct soma__bucket *
+soma__lookup_bucket(const struct soma__lookup *lookup, uint64_t hash)
+{
+	return &lookup->buckets[(hash >> (SOMA__ADDRESS_BITS - 32)) * lookup->count >> 32];
 }
 
 static inline struct soma__block *
@@ -88,7 +96,7 @@ static inline uint32_t *
 soma__lookup_link(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
 {
 	uint64_t hash = soma__lookup_hash(granule);
-	struct soma__bucket *bucket = &lookup->buckets[hash >> lookup->shift];
+	struct soma__bucket *bucket = soma__lookup_bucket(lookup, hash);
 
 	if (bucket->link != 0 && bucket->hash == (uint32_t)hash)
 		return &bucket->link;
@@ -108,7 +116,7 @@ soma__lookup_find(const struct soma__lookup *lookup, const struct soma__slab *bl
 static inline void
 soma__lookup_fetch(const struct soma__lookup *lookup, uint64_t granule)
 {
-	__builtin_prefetch(&lookup->buckets[soma__lookup_hash(granule) >> lookup->shift], 1);
+	__builtin_prefetch(soma__lookup_bucket(lookup, soma__lookup_hash(granule)), 1);
 }
 
 /* The granule must not be there; the entry must have been reserved. */
@@ -116,7 +124,7 @@ static inline void
 soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_t granule, uint32_t link)
 {
 	uint64_t hash = soma__lookup_hash(granule);
-	struct soma__bucket *bucket = &lookup->buckets[hash >> lookup->shift];
+	struct soma__bucket *bucket = soma__lookup_bucket(lookup, hash);
 
 	block->chain = bucket->link;
 	*bucket = (struct soma__bucket){ .link = link, .hash = (uint32_t)hash };
@@ -129,7 +137,7 @@ soma__lookup_remove(struct soma__lookup *lookup, const struct soma__slab *blocks
 		    uint32_t record)
 {
 	uint64_t hash = soma__lookup_hash(granule);
-	struct soma__bucket *bucket = &lookup->buckets[hash >> lookup->shift];
+	struct soma__bucket *bucket = soma__lookup_bucket(lookup, hash);
 	uint32_t after = soma__lookup_block(blocks, record)->chain;
 
 	lookup->used--;
