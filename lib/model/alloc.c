@@ -78,22 +78,32 @@ commit(struct soma_model *model, struct soma__stream *stream, uint64_t size,
 }
 
 static HOT enum soma_status
+place_ordered(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
+	      struct soma__placement *placement)
+{
+	placement->block = soma__queue_take(model, stream, pool, granules);
+	placement->queued = placement->block != 0;
+	if (placement->queued)
+		return SOMA_STATUS_OK;
+	return soma__place(model, stream, pool, granules, placement);
+}
+
+static HOT enum soma_status
 place(struct soma_model *model, struct soma__stream *stream, uint64_t size, struct soma__placement *placement)
 {
 	uint64_t granules = (size + (model->policy.alignment - 1)) >> model->granule_shift;
+	unsigned pool = pool_of(model, soma__bytes(model, granules));
 	uint32_t joins;
 	enum soma_status status;
 
 	if (!stream->ordered)
-		return soma__place(model, stream, pool_of(model, soma__bytes(model, granules)), granules,
-				   placement);
+		return place_ordered(model, stream, pool, granules, placement);
 	if (!soma__clock_reserve_legacy(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	joins = stream->clock.join_count;
 	soma__clock_join_legacy(model, stream);
 	joins = stream->clock.join_count - joins;
-	status =
-		soma__place(model, stream, pool_of(model, soma__bytes(model, granules)), granules, placement);
+	status = place_ordered(model, stream, pool, granules, placement);
 	if (status != SOMA_STATUS_OK)
 		soma__clock_undo(stream, joins);
 	return status;
@@ -162,6 +172,28 @@ reserve_own_shelf(struct soma_model *model, const struct soma__stream *stream, u
 	return soma__shelf_make(model, soma__own_shelf(model, soma__stream_slot(stream), pool), granules);
 }
 
+static __attribute__((noinline)) bool
+make_own_shelves(struct soma_model *model, struct soma__stream *stream, uint64_t granules)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned pool = 0; pool < model->policy.pool_count; pool++) {
+		if (!soma__shelf_make(model, soma__own_shelf(model, soma__stream_slot(stream), pool), granules))
+			return false;
+		if (soma__shelf_limit(stream->own[pool]) < least)
+			least = soma__shelf_limit(stream->own[pool]);
+	}
+	stream->shelved = least;
+	return true;
+}
+
+/* The same on all of them, for blocks of up to `granules`. */
+static HOT bool
+reserve_own_shelves(struct soma_model *model, struct soma__stream *stream, uint64_t granules)
+{
+	return granules < stream->shelved || make_own_shelves(model, stream, granules);
+}
+
 static void
 count_pending(struct soma_model *model, struct soma__stream *stream)
 {
@@ -188,10 +220,8 @@ free_queued(struct soma_model *model, struct soma__stream *stream, uint32_t *lin
 	uint32_t block = *link;
 
 	/* The block's size and pool are not known yet: they are a cache miss away. */
-	for (unsigned pool = 0; pool < model->policy.pool_count; pool++)
-		if (!reserve_own_shelf(model, stream, pool, model->stats.reserved >> model->granule_shift))
-			return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	if (!join_order(model, stream))
+	if (!reserve_own_shelves(model, stream, model->stats.reserved >> model->granule_shift) ||
+	    !join_order(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	*link |= SOMA__LINK_FREED;
 	count_pending(model, stream);

@@ -131,6 +131,13 @@ soma__class_ceiling(uint64_t granules)
 /* Makes room for blocks of up to `granules`.  False without memory. */
 bool soma__shelf_reserve(struct soma__index *index, struct soma__shelf *shelf, uint64_t granules);
 
+/* Smaller blocks have their room. */
+static inline uint64_t
+soma__shelf_limit(const struct soma__shelf *shelf)
+{
+	return shelf->group_count != 0 ? (uint64_t)SOMA__CLASSES_PER_GROUP << (shelf->group_count - 1) : 0;
+}
+
 static inline unsigned
 soma__region(const struct soma__index *index, uint64_t address)
 {

@@ -347,32 +347,11 @@ place_elsewhere(struct soma_model *model, struct soma__stream *stream, unsigned 
 	return place_without_growing(model, stream, pool, granules, placement);
 }
 
-/* A block of this very size that the stream freed lately. */
-static HOT uint32_t
-take_queued(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules)
-{
-	uint32_t entry, block;
-
-	if (soma__queue_length(model) == 0)
-		return 0;
-	entry = soma__queue_find(model, stream, pool, granules);
-	if (entry == 0)
-		return 0;
-	block = soma__queue_at(model, entry)->block;
-	soma__queue_remove(model, entry);
-	stream->pending_count--;
-	model->stats.pending_free_count--;
-	return block;
-}
-
 enum soma_status
 soma__place(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
 	    struct soma__placement *placement)
 {
-	placement->block = take_queued(model, stream, pool, granules);
-	placement->queued = placement->block != 0;
-	if (placement->block == 0)
-		placement->block = take_shelved(model, stream, pool, granules);
+	placement->block = take_shelved(model, stream, pool, granules);
 	if (placement->block != 0)
 		return SOMA_STATUS_OK;
 	return place_elsewhere(model, stream, pool, granules, placement);

@@ -13,7 +13,7 @@ struct soma__placement {
 	uint64_t wait_seq;
 };
 
-/* Nothing that an operation can see has changed when this fails.  OUT_OF_DEVICE_MEMORY
+/* What the queue does not have.  Nothing that an operation can see has changed when this fails.  OUT_OF_DEVICE_MEMORY
  * is left for the caller to describe. */
 enum soma_status soma__place(struct soma_model *model, struct soma__stream *stream, unsigned pool,
 			     uint64_t granules, struct soma__placement *placement);

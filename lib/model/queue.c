@@ -38,22 +38,58 @@ measure(struct soma_model *model, struct soma__queued *entry)
 }
 
 static HOT void
-offer_next(struct soma_model *model)
+offer(struct soma_model *model, uint16_t name)
 {
-	struct soma__queue *queue = &model->queue;
-	uint16_t name = queue->first_waiting, *head;
 	struct soma__queued *entry = soma__queue_at(model, name);
+	uint16_t *head = soma__queue_head(model, entry->key);
 
-	if (entry->key == 0)
-		measure(model, entry);
-	head = soma__queue_head(model, entry->key);
 	entry->offered = true;
 	entry->chain_previous = 0;
 	entry->chain_next = *head;
 	soma__queue_at(model, *head)->chain_previous = name;
 	*head = name;
+}
+
+static void
+offer_next_waiting(struct soma_model *model)
+{
+	struct soma__queue *queue = &model->queue;
+	uint16_t name = queue->first_waiting;
+	struct soma__queued *entry = soma__queue_at(model, name);
+
+	if (entry->key == 0)
+		measure(model, entry);
 	queue->first_waiting = entry->newer;
 	queue->waiting--;
+	offer(model, name);
+}
+
+/* The newest entry waits; others may have waited long enough. */
+static __attribute__((noinline)) void
+wait_and_offer(struct soma_model *model, uint16_t name, bool few)
+{
+	struct soma__queue *queue = &model->queue;
+
+	if (queue->first_waiting == 0)
+		queue->first_waiting = name;
+	queue->waiting++;
+	if (few) {
+		while (queue->waiting > 0)
+			offer_next_waiting(model);
+		queue->asked = 0;
+		return;
+	}
+	__builtin_prefetch(soma__block_at(model, soma__queue_at(model, name)->block), 1);
+	if (queue->asked == 0)
+		queue->asked = name;
+	if (queue->waiting > SOMA__QUEUE_LAG / 2) {
+		const struct soma__queued *half = soma__queue_at(model, queue->asked);
+
+		__builtin_prefetch(soma__block_at(model, soma__block_at(model, half->block)->next), 1);
+		queue->asked = half->newer;
+	}
+	if (queue->waiting > SOMA__QUEUE_LAG)
+		offer_next_waiting(model);
 }
 
 void
@@ -63,6 +99,7 @@ soma__queue_push(struct soma_model *model, const struct soma__stream *stream, ui
 	struct soma__queue *queue = &model->queue;
 	uint16_t name = queue->spare;
 	struct soma__queued *entry = soma__queue_at(model, name);
+	bool few = model->stats.live_count - 1 <= model->policy.batch_above;
 
 	queue->spare = entry->newer;
 	*entry = (struct soma__queued){ .block = block,
@@ -74,28 +111,14 @@ soma__queue_push(struct soma_model *model, const struct soma__stream *stream, ui
 	else
 		queue->oldest = name;
 	queue->newest = name;
-	if (queue->first_waiting == 0)
-		queue->first_waiting = name;
 	queue->length++;
-	queue->waiting++;
 	model->unfiled++;
-	if (model->stats.live_count - 1 <= model->policy.batch_above) {
-		while (queue->waiting > 0)
-			offer_next(model);
-		queue->asked = 0;
-		return;
+	if (few && queue->waiting == 0) {
+		measure(model, entry);
+		offer(model, name);
+	} else {
+		wait_and_offer(model, name, few);
 	}
-	__builtin_prefetch(soma__block_at(model, block), 1);
-	if (queue->asked == 0)
-		queue->asked = name;
-	if (queue->waiting > SOMA__QUEUE_LAG / 2) {
-		struct soma__queued *half = soma__queue_at(model, queue->asked);
-
-		__builtin_prefetch(soma__block_at(model, soma__block_at(model, half->block)->next), 1);
-		queue->asked = half->newer;
-	}
-	if (queue->waiting > SOMA__QUEUE_LAG)
-		offer_next(model);
 }
 
 void

@@ -103,6 +103,23 @@ soma__queue_find(const struct soma_model *model, const struct soma__stream *stre
 	return name;
 }
 
+/* Takes that block out again, for an allocation; 0 if there is none. */
+static HOT uint32_t
+soma__queue_take(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules)
+{
+	uint32_t name;
+
+	if (soma__queue_length(model) == 0)
+		return 0;
+	name = soma__queue_find(model, stream, pool, granules);
+	if (name == 0)
+		return 0;
+	soma__queue_remove(model, name);
+	stream->pending_count--;
+	model->stats.pending_free_count--;
+	return soma__queue_at(model, name)->block;
+}
+
 /* The nodes and trees that filing needs must have been reserved. */
 void soma__queue_push(struct soma_model *model, const struct soma__stream *stream, uint32_t block,
 		      uint64_t position);

@@ -73,6 +73,7 @@ struct soma__stream {
 	uint32_t free_tree;                      /* its node for model->free_slots */
 	uint64_t legacy_seen;                    /* blocking: the legacy stream's `submitted` joined last */
 	struct soma__shelf *own[SOMA_POLICY_POOLS_MAX]; /* NULL until it is needed; the slot keeps them */
+	uint64_t shelved;                               /* granules: own shelves have room for less */
 	uint32_t by_size[SOMA_POLICY_POOLS_MAX];        /* pending nodes in a tree by (size, address) */
 	struct soma__clock clock;
 };
