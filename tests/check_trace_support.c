@@ -239,7 +239,10 @@ static const char umpire_sample[] =
 	"{\"category\":\"operation\",\"name\":\"reallocate\",\"numeric_args\":{},\"string_args\":{"
 	"\"allocator_ref\":\"0x20\",\"new_ptr\":\"0x2000\"},\"timestamp\":1656100509508239597}\n"
 	"{\"category\":\"operation\",\"name\":\"deallocate\",\"string_args\":{\"allocator_ref\":\"0x20\","
-	"\"pointer\":\"0x2000\"},\"timestamp\":1656100509508239598}\n";
+	"\"pointer\":\"0x2000\"},\"timestamp\":1656100509508239598}\n"
+	"{\"category\":\"operation\",\"name\":\"allocate_resource\",\"numeric_args\":{\"size\":8},"
+	"\"string_args\":{\"allocator_ref\":\"0x20\",\"pointer\":\"0x3000\",\"resource\":\"r\"},"
+	"\"timestamp\":1656100509508239599}\n";
 
 static const char kineto_sample[] =
 	"{\n \"schemaVersion\": 1, \"deviceProperties\": [ {\"id\": 0, \"name\": \"a \\\"]} b\"} ],\n"

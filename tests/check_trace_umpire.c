@@ -150,6 +150,88 @@ START_TEST(the_old_dialect_means_the_same)
 }
 END_TEST
 
+#define CALL(name, numbers, texts, time)                                                           \
+	"{\"category\":\"operation\",\"name\":\"" name "\",\"numeric_args\":{" numbers             \
+	"},\"string_args\":{\"allocator_ref\":\"0x20\"," texts "},\"tags\":{\"replay\":\"true\"}," \
+	"\"timestamp\":" time "}\n"
+
+START_TEST(named_allocations_are_allocations)
+{
+	struct events events = events_good(BEGIN CALL("named_allocate", "\"size\":256",
+						      "\"pointer\":\"0x2000\",\"allocation_name\":\"halo\"",
+						      "3") FREE("0x20", "0x2000"));
+
+	ck_assert_uint_eq(events.count, 2);
+	is_event(&events, 0, TRACE_ALLOC, 0x2000, 256, 1);
+	is_event(&events, 1, TRACE_FREE, 0x2000, 256, 1);
+	ck_assert_str_eq(events_holder(&events, 0), "DEVICE");
+	events_free(&events);
+}
+END_TEST
+
+START_TEST(a_resource_that_orders_a_call_is_a_stream)
+{
+	struct events events = events_good(BEGIN CALL(
+		"allocate_resource", "\"size\":512", "\"pointer\":\"0x3000\",\"resource\":\"first\"",
+		"3") CALL("allocate_resource", "\"size\":8", "\"pointer\":\"0x4000\",\"resource\":\"second\"",
+			  "4") CALL("deallocate_resource", "",
+				    "\"pointer\":\"0x3000\", "
+				    "\"resource\":\"second\"",
+				    "5") FREE("0x20", "0x4000") ALLOC("0x20", "0x3000", "1", "9"));
+
+	ck_assert_uint_eq(events.count, 5);
+	is_event(&events, 0, TRACE_ALLOC, 0x3000, 512, 1);
+	is_event(&events, 2, TRACE_FREE, 0x3000, 512, 1);
+	is_event(&events, 3, TRACE_FREE, 0x4000, 8, 1);
+	ck_assert_uint_eq(events.event[0].stream, 1);
+	ck_assert_uint_eq(events.event[1].stream, 2);
+	ck_assert_uint_eq(events.event[2].stream, 2);
+	ck_assert_uint_eq(events.event[3].stream, 2);
+	ck_assert_uint_eq(events.event[4].stream, 0);
+	events_free(&events);
+}
+END_TEST
+
+START_TEST(a_null_pointer_may_be_printed_as_the_c_library_does)
+{
+	struct events events = events_good(BEGIN FREE("0x10", "(nil)") REQUEST("0x10", "(nil)", "8")
+						   RESULT("0x10", "0x1000") FREE("0x10", "0"));
+
+	ck_assert_uint_eq(events.count, 3);
+	is_event(&events, 0, TRACE_FREE, 0, 0, 0);
+	is_event(&events, 1, TRACE_ALLOC, 0x1000, 8, 0);
+	is_event(&events, 2, TRACE_FREE, 0, 0, 0);
+	events_free(&events);
+}
+END_TEST
+
+START_TEST(the_first_logs_call_a_reallocation_by_an_allocator_by_a_name_of_its_own)
+{
+	struct events events = events_good(
+		OLD("makeMemoryResource", "\"payload\": { \"name\": \"HOST\" }, \"result\": \"0x10\"") OLD(
+			"reallocate_ex",
+			"\"payload\": { \"ptr\": \"0\", \"size\": 64, \"allocator_ref\": \"0x10\" } ")
+			OLD("allocate", "\"payload\": { \"allocator_ref\": \"0x10\", \"size\": 64 }, "
+					"\"result\": { \"memory_ptr\": \"0x1000\" }")
+				OLD("reallocate_ex", "\"payload\": { \"ptr\": \"0\", \"size\": 64, "
+						     "\"allocator_ref\": \"0x10\" } , "
+						     "\"result\": { \"memory_ptr\": \"0x1000\" } ")
+					OLD("reallocate_ex",
+					    "\"payload\": { \"ptr\": \"0x1000\", \"size\": 128, "
+					    "\"allocator_ref\": \"0x10\" } ")
+						OLD("reallocate_ex",
+						    "\"payload\": { \"ptr\": \"0x1000\", \"size\": 128, "
+						    "\"allocator_ref\": \"0x10\" } , "
+						    "\"result\": { \"memory_ptr\": \"0x2000\" } "));
+
+	ck_assert_uint_eq(events.count, 3);
+	is_event(&events, 0, TRACE_ALLOC, 0x1000, 64, 0);
+	is_event(&events, 1, TRACE_FREE, 0x1000, 64, 0);
+	is_event(&events, 2, TRACE_ALLOC, 0x2000, 128, 0);
+	events_free(&events);
+}
+END_TEST
+
 START_TEST(an_allocation_that_failed_is_none)
 {
 	struct events events =
@@ -195,4 +277,7 @@ UNIT_MAIN("trace_umpire", resources_are_devices_and_allocators_are_holders, inte
 	  a_reallocation_that_is_logged_as_its_parts_is_not_counted_again,
 	  a_block_that_was_resized_in_place_is_freed_and_allocated,
 	  blocks_of_no_bytes_share_an_address_with_others, the_old_dialect_means_the_same,
+	  named_allocations_are_allocations, a_resource_that_orders_a_call_is_a_stream,
+	  a_null_pointer_may_be_printed_as_the_c_library_does,
+	  the_first_logs_call_a_reallocation_by_an_allocator_by_a_name_of_its_own,
 	  an_allocation_that_failed_is_none, what_is_wrong_is_said_with_its_line, a_log_can_be_read_again)

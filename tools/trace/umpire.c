@@ -10,42 +10,17 @@
  *
  * A reallocation is a request and a result.  Between them Umpire mostly logs what it did,
  * an allocation and a free; when it did not, the block was resized where it was.
+ *
+ * A call may name the resource (of camp) that it is ordered by: each text is a stream.
  */
 #include "config.h" /* first: memmem */
 
-#include <stdio.h>
+#include "tools/trace/umpire.h"
+
 #include <string.h>
 
-#include "tools/trace/csv.h"
 #include "tools/trace/json.h"
-#include "tools/trace/lines.h"
-#include "tools/trace/map.h"
 #include "tools/trace/memory.h"
-
-struct umpire_reader {
-	struct lines lines;
-	struct trace_map allocators; /* by reference: other = device, name */
-	struct trace_map names;      /* allocators by name: other = device */
-	struct trace_map live;       /* by address: number = size, other = device, name */
-	struct trace_map nothing;    /* blocks of no bytes by address: number = how many */
-	int32_t resources;
-	/* The reallocation that was requested and has no result yet */
-	bool moving, moved; /* moved: its allocation was logged */
-	uint64_t from, size;
-	struct trace_event second; /* to be given out next */
-	bool has_second;
-};
-
-/* What both dialects say. */
-struct call {
-	const json_t *line;
-	const char *name;
-	const json_t *arguments; /* numbers and texts of the request */
-	const json_t *numbers;
-	const json_t *result; /* NULL: this line is only the request */
-	uint64_t time;
-	bool old; /* the dialect */
-};
 
 static bool
 umpire_probe(const uint8_t *data, size_t size)
@@ -67,6 +42,7 @@ forget(struct umpire_reader *umpire)
 	trace_map_fini(&umpire->names);
 	trace_map_fini(&umpire->live);
 	trace_map_fini(&umpire->nothing);
+	trace_map_fini(&umpire->streams);
 	umpire->resources = 0;
 	umpire->moving = umpire->has_second = false;
 }
@@ -99,7 +75,7 @@ umpire_close(struct trace_reader *reader)
 /* ---- a line ------------------------------------------------------------------- */
 
 static enum trace_result
-read_time(struct umpire_reader *umpire, struct call *call)
+read_time(struct umpire_reader *umpire, struct umpire_call *call)
 {
 	const json_t *time = json_object_get(call->line, "timestamp");
 
@@ -110,7 +86,7 @@ read_time(struct umpire_reader *umpire, struct call *call)
 
 /* false: the line is about something else, such as the version. */
 static bool
-is_call(struct call *call)
+is_call(struct umpire_call *call)
 {
 	const char *category = trace_json_text(call->line, "category");
 
@@ -128,127 +104,16 @@ is_call(struct call *call)
 	return call->name != NULL;
 }
 
-static enum trace_result
-need(struct umpire_reader *umpire, const struct call *call, const json_t *object, const char *key,
-     uint64_t *number)
-{
-	const json_t *value = json_object_get(object, key);
-
-	if (trace_json_number(value, number))
-		return TRACE_OK;
-	return lines_fail(&umpire->lines, "expected \"%s\" of \"%.40s\" to be a number, it %s", key,
-			  call->name, value == NULL ? "is missing" : "is something else");
-}
-
-/* ---- allocators ----------------------------------------------------------------- */
-
-static enum trace_result
-enter(struct umpire_reader *umpire, uint64_t reference, const char *name, uint64_t device)
-{
-	struct trace_reader *reader = umpire->lines.reader;
-	struct trace_map_entry *by_reference, *by_name;
-	trace_name interned;
-
-	if (!trace_names_add(&reader->names, name, strlen(name), &interned))
-		return trace_no_memory(reader);
-	by_name = trace_map_need(&umpire->names, interned);
-	by_reference = trace_map_need(&umpire->allocators, reference);
-	if (by_name == NULL || by_reference == NULL)
-		return trace_no_memory(reader);
-	by_name->other = by_reference->other = device;
-	by_reference->name = interned;
-	return TRACE_OK;
-}
-
-static const char *
-own_name(const struct call *call)
-{
-	const char *name = trace_json_text(json_object_get(call->line, "tags"), "allocator_name");
-
-	if (name == NULL)
-		name = trace_json_text(call->arguments, "allocator_name");
-	if (name == NULL)
-		name = trace_json_text(call->arguments, "name");
-	return name != NULL ? name : "";
-}
-
-/* Of the old dialect a resource's result is the reference itself. */
-static enum trace_result
-make_resource(struct umpire_reader *umpire, const struct call *call)
-{
-	uint64_t reference;
-	enum trace_result result = TRACE_OK;
-
-	if (!trace_json_number(call->result, &reference))
-		result = need(umpire, call, call->result, "allocator_ref", &reference);
-	if (result != TRACE_OK)
-		return result;
-	if (umpire->resources == INT32_MAX)
-		return lines_fail(&umpire->lines, "more than %d memory resources", INT32_MAX);
-	return enter(umpire, reference, own_name(call), (uint64_t)umpire->resources++);
-}
-
-static enum trace_result
-device_of_name(struct umpire_reader *umpire, const json_t *value, uint64_t *device, bool *found)
-{
-	const struct trace_map_entry *entry;
-	trace_name name;
-
-	if (!json_is_string(value))
-		return TRACE_OK;
-	if (!trace_names_add(&umpire->lines.reader->names, json_string_value(value),
-			     json_string_length(value), &name))
-		return trace_no_memory(umpire->lines.reader);
-	entry = trace_map_find(&umpire->names, name);
-	*found = entry != NULL;
-	if (*found)
-		*device = entry->other;
-	return TRACE_OK;
-}
-
-/* The allocator under this one is the first argument that is an allocator's name. */
-static enum trace_result
-device_under(struct umpire_reader *umpire, const struct call *call, uint64_t *device)
-{
-	const json_t *list = json_object_get(call->arguments, "args");
-	enum trace_result result = TRACE_OK;
-	bool found = false;
-	char key[16];
-
-	for (int i = 0; i < 16 && result == TRACE_OK && !found; i++) {
-		const json_t *value = json_array_get(list, (size_t)i);
-
-		snprintf(key, sizeof key, "arg%d", i);
-		if (value == NULL)
-			value = json_object_get(call->arguments, key);
-		result = device_of_name(umpire, value, device, &found);
-	}
-	return result;
-}
-
-static enum trace_result
-make_allocator(struct umpire_reader *umpire, const struct call *call)
-{
-	uint64_t reference, device = 0;
-	enum trace_result result;
-
-	if (call->result == NULL || json_object_get(call->result, "allocator_ref") == NULL)
-		return TRACE_OK; /* the request, or one that failed */
-	result = need(umpire, call, call->result, "allocator_ref", &reference);
-	if (result == TRACE_OK)
-		result = device_under(umpire, call, &device);
-	return result == TRACE_OK ? enter(umpire, reference, own_name(call), device) : result;
-}
-
 /* ---- blocks ---------------------------------------------------------------------- */
 
 static void
-event_of(const struct call *call, struct trace_event *event, enum trace_op op, uint64_t ptr, uint64_t size,
-	 uint64_t device, trace_name holder)
+event_of(const struct umpire_call *call, struct trace_event *event, enum trace_op op, uint64_t ptr,
+	 uint64_t size, uint64_t device, trace_name holder)
 {
 	*event = (struct trace_event){ .op = op,
 				       .time_ns = call->time,
 				       .device = (int32_t)device,
+				       .stream = call->stream,
 				       .ptr = ptr,
 				       .size = size,
 				       .holder = holder };
@@ -264,6 +129,7 @@ note_alloc(struct umpire_reader *umpire, const struct trace_event *event)
 		return trace_no_memory(umpire->lines.reader);
 	entry->number = event->size > 0 ? event->size : entry->number + 1;
 	entry->other = (uint64_t)event->device;
+	entry->more = event->stream;
 	entry->name = event->holder;
 	return TRACE_OK;
 }
@@ -271,7 +137,7 @@ note_alloc(struct umpire_reader *umpire, const struct trace_event *event)
 /* Blocks of no bytes may share an address with each other and with one that has some:
  * those are freed as a null pointer is, and only when no other one is there. */
 static void
-free_block(struct umpire_reader *umpire, const struct call *call, uint64_t ptr,
+free_block(struct umpire_reader *umpire, const struct umpire_call *call, uint64_t ptr,
 	   const struct trace_map_entry *allocator, struct trace_event *event)
 {
 	struct trace_map_entry *entry = trace_map_find(&umpire->live, ptr);
@@ -279,6 +145,7 @@ free_block(struct umpire_reader *umpire, const struct call *call, uint64_t ptr,
 
 	if (entry != NULL) {
 		event_of(call, event, TRACE_FREE, ptr, entry->number, entry->other, entry->name);
+		event->stream = call->stream != 0 ? call->stream : entry->more;
 		trace_map_remove(&umpire->live, entry);
 	} else if (nothing != NULL) {
 		event_of(call, event, TRACE_FREE, 0, 0, nothing->other, nothing->name);
@@ -290,29 +157,19 @@ free_block(struct umpire_reader *umpire, const struct call *call, uint64_t ptr,
 	}
 }
 
-static const struct trace_map_entry *
-allocator_of(struct umpire_reader *umpire, const struct call *call)
-{
-	uint64_t reference;
-
-	if (!trace_json_number(json_object_get(call->arguments, "allocator_ref"), &reference))
-		return NULL;
-	return trace_map_find(&umpire->allocators, reference);
-}
-
 static enum trace_result
-allocate(struct umpire_reader *umpire, const struct call *call, struct trace_event *event, bool *made)
+allocate(struct umpire_reader *umpire, const struct umpire_call *call, struct trace_event *event, bool *made)
 {
-	const struct trace_map_entry *allocator = allocator_of(umpire, call);
+	const struct trace_map_entry *allocator = umpire_allocator(umpire, call);
 	const char *key = call->old ? "memory_ptr" : "pointer";
 	uint64_t ptr, size;
 	enum trace_result result;
 
 	if (call->result == NULL || json_object_get(call->result, key) == NULL)
 		return TRACE_OK; /* the request, or one that failed */
-	result = need(umpire, call, call->result, key, &ptr);
+	result = umpire_need(umpire, call, call->result, key, &ptr);
 	if (result == TRACE_OK)
-		result = need(umpire, call, call->numbers, "size", &size);
+		result = umpire_need(umpire, call, call->numbers, "size", &size);
 	if (result != TRACE_OK)
 		return result;
 	umpire->moved = true;
@@ -323,26 +180,27 @@ allocate(struct umpire_reader *umpire, const struct call *call, struct trace_eve
 }
 
 static enum trace_result
-deallocate(struct umpire_reader *umpire, const struct call *call, struct trace_event *event, bool *made)
+deallocate(struct umpire_reader *umpire, const struct umpire_call *call, struct trace_event *event,
+	   bool *made)
 {
 	const char *key = call->old ? "memory_ptr" : "pointer";
 	uint64_t ptr;
-	enum trace_result result = need(umpire, call, call->arguments, key, &ptr);
+	enum trace_result result = umpire_need(umpire, call, call->arguments, key, &ptr);
 
 	if (result != TRACE_OK)
 		return result;
-	free_block(umpire, call, ptr, allocator_of(umpire, call), event);
+	free_block(umpire, call, ptr, umpire_allocator(umpire, call), event);
 	*made = true;
 	return TRACE_OK;
 }
 
 static enum trace_result
-request_move(struct umpire_reader *umpire, const struct call *call, const char *key)
+request_move(struct umpire_reader *umpire, const struct umpire_call *call, const char *key)
 {
-	enum trace_result result = need(umpire, call, call->arguments, key, &umpire->from);
+	enum trace_result result = umpire_need(umpire, call, call->arguments, key, &umpire->from);
 
 	if (result == TRACE_OK)
-		result = need(umpire, call, call->numbers, "size", &umpire->size);
+		result = umpire_need(umpire, call, call->numbers, "size", &umpire->size);
 	umpire->moving = result == TRACE_OK;
 	umpire->moved = false;
 	return result;
@@ -351,15 +209,15 @@ request_move(struct umpire_reader *umpire, const struct call *call, const char *
 /* The block was resized where it was, or by means that the log does not show: what it was
  * is freed, and allocated as what it is. */
 static enum trace_result
-finish_move(struct umpire_reader *umpire, const struct call *call, const char *key, struct trace_event *event,
-	    bool *made)
+finish_move(struct umpire_reader *umpire, const struct umpire_call *call, const char *key,
+	    struct trace_event *event, bool *made)
 {
-	const struct trace_map_entry *allocator = allocator_of(umpire, call);
+	const struct trace_map_entry *allocator = umpire_allocator(umpire, call);
 	const struct trace_map_entry *old;
 	struct trace_event alloc;
 	uint64_t to, device = allocator != NULL ? allocator->other : 0;
 	trace_name holder = allocator != NULL ? allocator->name : 0;
-	enum trace_result result = need(umpire, call, call->result, key, &to);
+	enum trace_result result = umpire_need(umpire, call, call->result, key, &to);
 	bool logged = !umpire->moving || umpire->moved;
 
 	umpire->moving = false;
@@ -371,6 +229,7 @@ finish_move(struct umpire_reader *umpire, const struct call *call, const char *k
 		holder = old->name;
 	}
 	event_of(call, &alloc, TRACE_ALLOC, to, umpire->size, device, holder);
+	alloc.stream = old != NULL ? old->more : 0;
 	*made = umpire->from != 0 || to != 0;
 	umpire->has_second = umpire->from != 0 && to != 0;
 	umpire->second = alloc;
@@ -382,7 +241,8 @@ finish_move(struct umpire_reader *umpire, const struct call *call, const char *k
 }
 
 static enum trace_result
-reallocate(struct umpire_reader *umpire, const struct call *call, struct trace_event *event, bool *made)
+reallocate(struct umpire_reader *umpire, const struct umpire_call *call, struct trace_event *event,
+	   bool *made)
 {
 	enum trace_result result;
 
@@ -404,20 +264,36 @@ reallocate(struct umpire_reader *umpire, const struct call *call, struct trace_e
 
 /* ---- events ------------------------------------------------------------------------ */
 
+typedef enum trace_result call_function(struct umpire_reader *umpire, const struct umpire_call *call,
+					struct trace_event *event, bool *made);
+
+static const struct {
+	const char *name;
+	call_function *function;
+} calls[] = {
+	{ "allocate", allocate },
+	{ "named_allocate", allocate },
+	{ "allocate_resource", allocate },
+	{ "deallocate", deallocate },
+	{ "deallocate_resource", deallocate },
+	{ "reallocate", reallocate },
+	{ "reallocate_ex", reallocate },
+	{ "make_memory_resource", umpire_make_resource },
+	{ "makeMemoryResource", umpire_make_resource },
+	{ "make_allocator", umpire_make_allocator },
+	{ "makeAllocator", umpire_make_allocator },
+};
+
+/* Others move or copy what is in memory, or say what they do in calls of their own. */
 static enum trace_result
-do_call(struct umpire_reader *umpire, const struct call *call, struct trace_event *event, bool *made)
+do_call(struct umpire_reader *umpire, struct umpire_call *call, struct trace_event *event, bool *made)
 {
-	if (strcmp(call->name, "allocate") == 0)
-		return allocate(umpire, call, event, made);
-	if (strcmp(call->name, "deallocate") == 0)
-		return deallocate(umpire, call, event, made);
-	if (strcmp(call->name, "reallocate") == 0)
-		return reallocate(umpire, call, event, made);
-	if (strcmp(call->name, "make_memory_resource") == 0 || strcmp(call->name, "makeMemoryResource") == 0)
-		return make_resource(umpire, call);
-	if (strcmp(call->name, "make_allocator") == 0 || strcmp(call->name, "makeAllocator") == 0)
-		return make_allocator(umpire, call);
-	return TRACE_OK;
+	enum trace_result result = umpire_stream(umpire, call);
+
+	for (size_t i = 0; result == TRACE_OK && i < sizeof calls / sizeof calls[0]; i++)
+		if (strcmp(call->name, calls[i].name) == 0)
+			return calls[i].function(umpire, call, event, made);
+	return result;
 }
 
 static enum trace_result
@@ -427,7 +303,7 @@ read_line(struct umpire_reader *umpire, struct trace_event *event, bool *made)
 	json_error_t error;
 	bool no_memory;
 	json_t *line = trace_json_parse(lines->text, lines->length, &error, &no_memory);
-	struct call call = { .line = line };
+	struct umpire_call call = { .line = line };
 	enum trace_result result;
 
 	if (no_memory)
