@@ -2,7 +2,8 @@
 /*
  * The entries of a PyTorch trace as events.  A free is requested and completed in two
  * entries; where the second follows at once they are one event, and where it comes later,
- * because the block was in use on another stream, the free is deferred.
+ * because the block was in use on another stream, the free is deferred.  A trace that
+ * has only one of the two: frees.c.
  */
 #include "tools/trace/events.h"
 
@@ -28,6 +29,9 @@ static const struct action {
 	{ WORD_SNAPSHOT, TRACE_MARK, false, false, false },
 	{ WORD_ANNOTATE, TRACE_MARK, false, false, false },
 	{ WORD_USER_DEFINED, TRACE_MARK, false, false, false },
+	/* Of PyTorch for other devices (torch_npu) */
+	{ WORD_WORKSPACE_SNAPSHOT, TRACE_MARK, false, false, false },
+	{ WORD_EMPTY_CACHE, TRACE_MARK, false, false, false },
 };
 
 static const struct action *
@@ -99,7 +103,7 @@ void
 snapshot_flush(struct snapshot_reader *sr)
 {
 	if (sr->holding)
-		queue_held(sr, true);
+		queue_held(sr, snapshot_waits(sr, &sr->held));
 }
 
 /* A free waits for the next entry, which tells whether it was deferred. */
@@ -114,7 +118,7 @@ queue_event(struct snapshot_reader *sr, const struct trace_event *event)
 		return;
 	}
 	snapshot_flush(sr);
-	if (event->op == TRACE_FREE) {
+	if (event->op == TRACE_FREE && !event->completed) {
 		sr->held = *event;
 		sr->holding = true;
 	} else {
@@ -138,6 +142,11 @@ snapshot_entry(struct snapshot_reader *sr, struct pickle_value *value, int32_t d
 	    !snapshot_holder(sr, &fields, fields.at[KEY_FRAMES], &event.holder))
 		return false;
 	event.op = action->op;
+	if (event.op == TRACE_FREE_COMPLETED && !sr->has_requests) {
+		event.op = TRACE_FREE;
+		event.completed = true;
+		event.completed_ns = event.time_ns;
+	}
 	if (!read_detail(sr, &fields, &event))
 		return false;
 	queue_event(sr, &event);

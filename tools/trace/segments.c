@@ -10,6 +10,8 @@
 #include "tools/trace/memory.h"
 #include "tools/trace/snapshot.h"
 
+#define SMALL_SEGMENT ((uint64_t)2 << 20)
+
 static const uint64_t zero;
 
 static bool
@@ -83,7 +85,8 @@ read_block(struct snapshot_reader *sr, const struct pickle_value *value, struct 
 		return false;
 	if (block->state != TRACE_BLOCK_FREE && fields->at[KEY_REQUESTED_SIZE] != NULL &&
 	    block->requested > block->size)
-		return snapshot_refuse(sr, fields, "\"requested_size\" is %" PRIu64 ", but \"size\" only %" PRIu64,
+		return snapshot_refuse(sr, fields,
+				       "\"requested_size\" is %" PRIu64 ", but \"size\" only %" PRIu64,
 				       block->requested, block->size);
 	if (block->address != expected)
 		return snapshot_refuse(sr, fields, "\"address\" is 0x%" PRIx64 ", expected 0x%" PRIx64,
@@ -123,17 +126,19 @@ read_blocks(struct snapshot_reader *sr, const struct snapshot_fields *fields, st
 	return true;
 }
 
+/* One that was made from a profile (_memory_viz.py) has no type: what a segment of that size
+ * would be. */
 static bool
 read_type(struct snapshot_reader *sr, const struct snapshot_fields *fields, struct trace_segment *segment)
 {
 	const struct pickle_value *type = fields->at[KEY_SEGMENT_TYPE];
 	const struct pickle_value *expandable = fields->at[KEY_IS_EXPANDABLE];
 
-	if (type == NULL || type->type != PICKLE_TEXT ||
-	    (type->name != WORD_LARGE && type->name != WORD_SMALL))
-		return snapshot_refuse(sr, fields, "\"segment_type\" is %s, expected \"large\" or \"small\"",
-				       type == NULL ? "missing" : "something else");
-	segment->small = type->name == WORD_SMALL;
+	if (type != NULL &&
+	    (type->type != PICKLE_TEXT || (type->name != WORD_LARGE && type->name != WORD_SMALL)))
+		return snapshot_refuse(sr, fields,
+				       "\"segment_type\" is something else, expected \"large\" or \"small\"");
+	segment->small = type != NULL ? type->name == WORD_SMALL : segment->size <= SMALL_SEGMENT;
 	if (expandable != NULL && expandable->type != PICKLE_BOOL)
 		return snapshot_refuse(sr, fields, "\"is_expandable\" is not a truth value");
 	segment->expandable = expandable != NULL && expandable->number != 0;

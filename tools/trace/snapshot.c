@@ -370,6 +370,8 @@ snapshot_open(struct trace_reader *reader)
 	};
 	if (!add_words(&reader->names))
 		return trace_no_memory(reader);
+	if (snapshot_find_frees(sr) != TRACE_OK)
+		return TRACE_ERROR;
 	reader->snapshot = &sr->snapshot;
 	advance(sr);
 	if (sr->queued == 0 && sr->flow == PICKLE_FAILED)

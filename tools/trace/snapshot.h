@@ -49,6 +49,8 @@
 	X(OOM, "oom")                                   \
 	X(ANNOTATE, "annotate")                         \
 	X(USER_DEFINED, "user_defined")                 \
+	X(WORKSPACE_SNAPSHOT, "workspace_snapshot")     \
+	X(EMPTY_CACHE, "empty_cache")                   \
 	X(LARGE, "large")                               \
 	X(SMALL, "small")                               \
 	X(ACTIVE_ALLOCATED, "active_allocated")         \
@@ -95,6 +97,7 @@ struct snapshot_reader {
 	bool segments_seen, traces_seen;
 	struct trace_snapshot snapshot;
 	size_t segment_capacity;
+	bool has_requests, has_completions; /* of frees: the file has such entries */
 	/* The trace so far */
 	int32_t device;
 	uint64_t entry;          /* number in its device's list */
@@ -133,6 +136,10 @@ bool snapshot_holder(struct snapshot_reader *sr, const struct snapshot_fields *f
 /* The named field as a pair of integers, when it is there.  pools.c */
 bool snapshot_pool(struct snapshot_reader *sr, const struct snapshot_fields *fields, enum snapshot_word key,
 		   uint64_t pool[2], bool *there);
+
+/* Which entries of frees the file has; the input is at its first byte before and after.  frees.c */
+enum trace_result snapshot_find_frees(struct snapshot_reader *sr);
+bool snapshot_waits(const struct snapshot_reader *sr, const struct trace_event *event);
 
 /* Takes one segment in.  segments.c */
 bool snapshot_segment(struct snapshot_reader *sr, struct pickle_value *value, uint64_t number);
