@@ -167,6 +167,24 @@ def recorded():
     oom = reason_of(path)
     expect(oom["recorded"] and oom["event"] == 1 and oom["capacity"] is None, f"alloc_failed: {oom}")
 
+    # Under a capacity it is tried: it passes where there is room, and fails where there is none.
+    oom = reason_of(path, "--policy", "pytorch", "--capacity", "2M")
+    expect(oom["capacity"] == 2 * MIB and not oom["reproduced"], f"alloc_failed: {oom}")
+    path = trace("failed2.csv", *lines[:2], "5,,alloc_failed,0,0,,67108864,,,")
+    oom = reason_of(path, "--policy", "pytorch", "--capacity", "30M")
+    expect(oom["recorded"] and oom["capacity"] == 30 * MIB and oom["short_by"] == 54 * MIB, f"alloc_failed: {oom}")
+    expect(oom["reproduced"] and oom["passes_at"] == 84 * MIB, f"alloc_failed: {oom}")
+
+    # Enough was free, so it was a limit that the trace does not tell of; --capacity tells it.
+    path = trace("room.csv", *lines, "5,,oom,0,0,,67108864,,,104857600")
+    oom = reason_of(path)
+    expect(oom["reason"] == "there was room" and oom["short_by"] == 0, f"room: {oom}")
+    expect(oom["capacity"] == 120 * MIB and not oom["reproduced"], f"room: {oom}")
+    expect(reason_of(path, "--capacity", "500M")["reason"] == "there was room", "room: on a larger device")
+    oom = reason_of(path, "--capacity", "30M")
+    expect(oom["capacity"] == 30 * MIB and oom["short_by"] == 54 * MIB and oom["outside"] == 0, f"room: {oom}")
+    expect(oom["reason"] == "truly too big" and oom["reproduced"] and oom["passes_at"] == 84 * MIB, f"room: {oom}")
+
     none = trace("none.csv", "1,,alloc,0,1,0x1000,1000,a,,")
     expect(reason_of(none) is None, "nothing failed")
 

@@ -22,7 +22,9 @@ const char *const oom_paragraphs[] = {
 	"larger than the capacity; fragmentation (the bytes are free, but not in one piece); stranded on "
 	"other "
 	"streams; frees that have not executed; rounding; cached but not released (segments that are wholly "
-	"free would have been enough); outside (other memory on the device, when --capacity tells its size).",
+	"free would have been enough); outside (other memory on the device, when --capacity tells its size); "
+	"there was room (what the trace says was free would have been enough: it was another limit, such as "
+	"a memory fraction, which --capacity can tell).",
 	"Whatever is said to help was replayed, and passed: a capacity, settings of the allocator, another "
 	"policy. The exit status is 1 when memory ran out, 0 when it did not.",
 	NULL,
@@ -32,9 +34,8 @@ const char *const oom_paragraphs[] = {
 
 const struct option_row oom_options[] = {
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
-	  "The most that may be reserved; for a trace with an out-of-memory event, the size of the device. "
-	  "The "
-	  "default is what was reserved and free at that event." },
+	  "The most that may be reserved; for a trace with an out-of-memory event, the size of the device, "
+	  "or a limit below it. The default is what was reserved and free at that event." },
 	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", replay_policy_names,
 	  "The allocator; see soma replay." },
 	{ "complete", 'k', OPTION_CHOICE, FIELD(complete), "free|sync|never", replay_complete_names,
@@ -130,9 +131,9 @@ find_failure(struct oom *oom)
 	oom->capacity = given;
 	if (status != SOMA_STATUS_OK || !autopsy->taken)
 		return status;
-	if (!autopsy->recorded || !autopsy->has_device_free)
+	if (!autopsy->recorded || (!autopsy->has_device_free && given == 0))
 		return SOMA_STATUS_OK;
-	oom->capacity = autopsy->moment.reserved + autopsy->device_free;
+	oom->capacity = autopsy->limit;
 	if (given > oom->capacity)
 		oom->outside = given - oom->capacity;
 	oom->reproduced = fails_at(oom, oom->capacity, &status);
@@ -146,7 +147,9 @@ find_reason(struct oom *oom)
 
 	oom->short_by = autopsy->verdict.short_by;
 	oom->reason = replay_oom_text(autopsy->verdict.reason);
-	if (oom->outside >= oom->short_by && oom->outside > 0)
+	if (autopsy->recorded && oom->capacity > 0 && oom->short_by == 0)
+		oom->reason = "there was room";
+	else if (oom->outside >= oom->short_by && oom->outside > 0)
 		oom->reason = "outside the library";
 	else if (autopsy->verdict.reason != REPLAY_OOM_TOO_BIG && autopsy->idle >= oom->short_by &&
 		 oom->short_by > 0)

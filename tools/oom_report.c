@@ -193,7 +193,7 @@ print_text(const struct oom *oom)
 	else
 		printf("\nOut of memory at event %" PRIu64 ": ", autopsy->event);
 	printf("%s requested", units_bytes(size, autopsy->size));
-	if (oom->capacity > 0)
+	if (oom->capacity > 0 && oom->short_by > 0)
 		printf(", %s short of %s", units_bytes(missing, oom->short_by),
 		       units_bytes(capacity, oom->capacity));
 	printf("\nReason: %s\n\n", oom->reason);

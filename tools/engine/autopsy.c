@@ -154,6 +154,14 @@ read_device_free(const char *text, uint64_t *bytes)
 	return true;
 }
 
+static uint64_t
+limit_then(const struct autopsy *autopsy, uint64_t capacity)
+{
+	uint64_t most = autopsy->moment.reserved + autopsy->device_free;
+
+	return capacity > 0 && (capacity < most || !autopsy->has_device_free) ? capacity : most;
+}
+
 void
 autopsy_take_recorded(struct autopsy *autopsy, struct run *run, const struct trace_event *event,
 		      uint64_t stream)
@@ -167,8 +175,8 @@ autopsy_take_recorded(struct autopsy *autopsy, struct run *run, const struct tra
 	if (event->op == TRACE_OOM)
 		autopsy->has_device_free = read_device_free(trace_name_text(run->reader, event->detail),
 							    &autopsy->device_free);
-	moment_verdict(&run->streams, stream, wanted, autopsy->moment.reserved + autopsy->device_free,
-		       &autopsy->verdict);
+	autopsy->limit = limit_then(autopsy, options->capacity);
+	moment_verdict(&run->streams, stream, wanted, autopsy->limit, &autopsy->verdict);
 	autopsy->verdict.event = event->index;
 	autopsy->verdict.requested = event->size;
 	autopsy->verdict.live_requested -= run->padding;

@@ -30,6 +30,7 @@ struct autopsy {
 	uint64_t event, size;
 	bool has_device_free;
 	uint64_t device_free; /* as the trace tells */
+	uint64_t limit;       /* of a recorded failure: what could be reserved then */
 	struct replay_moment moment;
 	struct replay_oom verdict;
 	uint64_t idle;          /* bytes of segments that are wholly free: cached */
@@ -42,8 +43,8 @@ struct autopsy {
 /* The allocation has just failed in the model. */
 void autopsy_take(struct autopsy *autopsy, struct run *run, uint64_t event, uint64_t size, uint64_t stream);
 
-/* The trace says that it failed.  The capacity is taken to be what is reserved and what
- * was free on the device. */
+/* The trace says that it failed.  The limit is taken to be what is reserved and what was free
+ * on the device, or a capacity below that; where nothing tells what was free, the capacity. */
 void autopsy_take_recorded(struct autopsy *autopsy, struct run *run, const struct trace_event *event,
 			   uint64_t stream);
 
