@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kineto's trace: which events are a device's memory, how those without addresses are
- * paired, and what is refused.
+ * Kineto's trace: which events are a device's memory and in what order, how those without
+ * addresses are paired, and what is refused.
  */
 #include <string.h>
 
@@ -73,6 +73,84 @@ START_TEST(recorded_addresses_are_used)
 }
 END_TEST
 
+/* PyTorch writes one thread after the other. */
+START_TEST(events_come_in_the_order_of_their_times)
+{
+	struct events events =
+		events_good(FRONT MEMORY("1", "1", "0", "\"Addr\":4096,\"Bytes\":100") "," MEMORY(
+			"4.5", "1",
+			"0", "\"Addr\":4096,\"Bytes\":7") "," MEMORY("4.25", "1", "0",
+								     "\"Addr\":4096,\"Bytes\":-"
+								     "100") ","
+									    "{\"ph\":\"X\",\"ts\":0}," MEMORY(
+										    "2", "1", "0",
+										    "\"Addr\":8192,\"Bytes\":"
+										    "50") "," MEMORY("2", "1",
+												     "0",
+												     "\"Addr"
+												     "\":"
+												     "8192,"
+												     "\"Bytes"
+												     "\":-50")
+										    BACK);
+	static const struct {
+		enum trace_op op;
+		uint64_t ptr, size;
+	} expected[] = { { TRACE_ALLOC, 4096, 100 },
+			 { TRACE_ALLOC, 8192, 50 },
+			 { TRACE_FREE, 8192, 50 },
+			 { TRACE_FREE, 4096, 100 },
+			 { TRACE_ALLOC, 4096, 7 } };
+
+	ck_assert_uint_eq(events.count, 5);
+	for (size_t i = 0; i < 5; i++) {
+		ck_assert_int_eq(events.event[i].op, expected[i].op);
+		ck_assert_uint_eq(events.event[i].ptr, expected[i].ptr);
+		ck_assert_uint_eq(events.event[i].size, expected[i].size);
+	}
+	events_free(&events);
+}
+END_TEST
+
+START_TEST(blocks_without_addresses_are_paired_in_that_order)
+{
+	struct events events = events_good(
+		FRONT BYTES("3", "0", "-512") "," BYTES("2", "0", "512") "," BYTES("1", "0", "512") BACK);
+
+	ck_assert_uint_eq(events.count, 3);
+	ck_assert_int_eq(events.event[2].op, TRACE_FREE);
+	ck_assert_uint_eq(events.event[2].ptr, events.event[1].ptr);
+	events_free(&events);
+}
+END_TEST
+
+START_TEST(an_allocation_that_ran_out_of_memory_has_failed)
+{
+	struct events events = events_good(
+		FRONT
+		"{\"ph\":\"i\",\"name\":\"[OutOfMemory]\",\"tid\":5,\"ts\":9,\"args\":{\"Device Type\":1,"
+		"\"Device Id\":2,\"Bytes\":65536,\"Total Allocated\":1,\"Total Reserved\":2}}," BYTES(
+			"1", "2", "512") BACK);
+
+	ck_assert_uint_eq(events.count, 2);
+	ck_assert_int_eq(events.event[1].op, TRACE_ALLOC_FAILED);
+	ck_assert_int_eq(events.event[1].device, 2);
+	ck_assert_uint_eq(events.event[1].size, 65536);
+	ck_assert_uint_eq(events.event[1].ptr, 0);
+	events_free(&events);
+}
+END_TEST
+
+START_TEST(addresses_are_printed_signed)
+{
+	struct events events =
+		events_good(FRONT MEMORY("1", "12", "0", "\"Addr\":-71776119061217280,\"Bytes\":100") BACK);
+
+	ck_assert_uint_eq(events.event[0].ptr, 0xff01000000000000);
+	events_free(&events);
+}
+END_TEST
+
 START_TEST(the_array_of_events_may_be_all_there_is)
 {
 	struct events events = events_good("[{\"ph\":\"M\"}, " BYTES("1", "0", "8") " ]\n");
@@ -120,5 +198,7 @@ END_TEST
 
 UNIT_MAIN("trace_kineto", memory_of_devices_is_read,
 	  without_addresses_a_free_is_of_the_latest_block_of_its_size_on_its_device,
-	  recorded_addresses_are_used, the_array_of_events_may_be_all_there_is,
+	  recorded_addresses_are_used, events_come_in_the_order_of_their_times,
+	  blocks_without_addresses_are_paired_in_that_order, an_allocation_that_ran_out_of_memory_has_failed,
+	  addresses_are_printed_signed, the_array_of_events_may_be_all_there_is,
 	  what_is_wrong_is_said_with_its_byte, a_trace_can_be_read_again)

@@ -253,7 +253,9 @@ static const char kineto_sample[] =
 	"  {\"ph\": \"i\", \"name\": \"[memory]\", \"tid\": 7, \"ts\": 11,\n"
 	"   \"args\": {\"Device Type\": 0, \"Device Id\": -1, \"Bytes\": 64}},\n"
 	"  {\"ph\": \"i\", \"name\": \"[memory]\", \"tid\": 7, \"ts\": 12.25,\n"
-	"   \"args\": {\"Device Type\": 1, \"Device Id\": 2, \"Bytes\": -512}}\n"
+	"   \"args\": {\"Device Type\": 1, \"Device Id\": 2, \"Bytes\": -512}},\n"
+	"  {\"ph\": \"i\", \"name\": \"[OutOfMemory]\", \"tid\": 7, \"ts\": 13,\n"
+	"   \"args\": {\"Device Type\": 1, \"Device Id\": 2, \"Bytes\": 4096}}\n"
 	" ],\n \"traceName\": \"x\"\n}\n";
 
 static const char stalloc_sample[] = "1 139637976727552 512 0\n"
