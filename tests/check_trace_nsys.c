@@ -106,7 +106,7 @@ START_TEST(memory_of_the_host_is_passed_over)
 {
 	struct events events =
 		read_database(TABLE ROW("1, 1, 0, 1, 4096, 0, 10, 0, 0, NULL, 0, 0, 0")
-				      ROW("2, 1, 0, 1, 8192, 0, 20, 1, 0, NULL, 0, 0, 0")
+				      ROW("2, 1, -1, 1, 8192, 0, 20, 1, 0, NULL, 0, -1, 0")
 					      ROW("3, 1, 0, 1, 16384, 0, 30, 4, 0, NULL, 0, 0, 0"));
 
 	ck_assert_uint_eq(events.count, 1);

@@ -328,11 +328,10 @@ read_place(struct nsys_reader *nsys, struct trace_event *event)
 	return TRACE_OK;
 }
 
-/* *made: it is memory of a device. */
 static enum trace_result
-read_row(struct nsys_reader *nsys, struct trace_event *event, bool *made)
+read_device_row(struct nsys_reader *nsys, uint64_t kind, struct trace_event *event)
 {
-	uint64_t kind = 0, operation = 0, device = 0;
+	uint64_t operation = 0, device = 0;
 	enum trace_result result = read_number(nsys, START, INT64_MAX, &event->time_ns);
 
 	if (result == TRACE_OK)
@@ -342,16 +341,25 @@ read_row(struct nsys_reader *nsys, struct trace_event *event, bool *made)
 	if (result == TRACE_OK)
 		result = read_number(nsys, DEVICE, TRACE_PAIRS_DEVICES - 1, &device);
 	if (result == TRACE_OK)
-		result = read_number(nsys, KIND, INT64_MAX, &kind);
-	if (result == TRACE_OK)
 		result = read_number(nsys, STREAM, INT64_MAX, &event->stream);
-	if (result != TRACE_OK || (nsys->place[KIND] >= 0 && kind < DEVICE_MEMORY))
+	if (result != TRACE_OK)
 		return result;
-	*made = true;
 	event->op = operation == 0 ? TRACE_ALLOC : TRACE_FREE;
 	event->device = (int32_t)device;
 	result = read_name(nsys, kind, &event->holder);
 	return result == TRACE_OK ? read_place(nsys, event) : result;
+}
+
+/* *made: it is memory of a device.  What else stands in a row of the host's (a device?) says
+ * nothing. */
+static enum trace_result
+read_row(struct nsys_reader *nsys, struct trace_event *event, bool *made)
+{
+	uint64_t kind = 0;
+	enum trace_result result = read_number(nsys, KIND, INT64_MAX, &kind);
+
+	*made = result == TRACE_OK && (nsys->place[KIND] < 0 || kind >= DEVICE_MEMORY);
+	return *made ? read_device_row(nsys, kind, event) : result;
 }
 
 static enum trace_result
