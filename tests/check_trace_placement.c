@@ -86,6 +86,32 @@ START_TEST(an_offset_is_not_read_and_blocks_of_no_bytes_are_none)
 }
 END_TEST
 
+/* As MiniMalloc reads them. */
+START_TEST(columns_stand_in_any_order_and_have_more_than_one_name)
+{
+	struct events events = events_good(
+		"\"size\",offset,begin,hint,alignment,gaps,buffer_id,\"upper\"\r\n64,0,1,-1,1,,a,5\r\n");
+
+	ck_assert_str_eq(trace_upper(events.reader), "exclusive");
+	ck_assert_uint_eq(events.count, 2);
+	ck_assert_str_eq(events_holder(&events, 0), "a");
+	ck_assert_uint_eq(events.event[0].size, 64);
+	ck_assert_uint_eq(events.event[0].time_ns, 1);
+	ck_assert_uint_eq(events.event[1].time_ns, 5);
+	events_free(&events);
+}
+END_TEST
+
+START_TEST(an_end_is_the_last_moment_of_the_block)
+{
+	struct events events = events_good("buffer,start,end,size\nb1,0,3,4\nb2,3,9,4\nb3,4,4,1\n");
+
+	ck_assert_str_eq(trace_upper(events.reader), "inclusive");
+	ck_assert_uint_eq(peak_of(&events), 8);
+	events_free(&events);
+}
+END_TEST
+
 START_TEST(what_is_wrong_is_said_with_its_line)
 {
 	events_end(HEADER "a,1,2,3\na,5,5,3\n", TRACE_ERROR, 0, ":3: expected an upper above lower");
@@ -94,7 +120,18 @@ START_TEST(what_is_wrong_is_said_with_its_line)
 	events_end(HEADER "a,1,2,281474976710657\n", TRACE_ERROR, 0,
 		   ":2: expected a smaller number in column size");
 	events_end(HEADER "a,1,2,3,4\n", TRACE_ERROR, 0, ":2: expected 4 columns");
-	events_end("id,lower,upper,weight\n", TRACE_ERROR, 0, ":1: expected its name in column size");
+	events_end(
+		"id,lower,upper,weight\n", TRACE_ERROR, 0,
+		":1: expected one of id, lower, upper, size and offset, each once, in column (header), got "
+		"\"weight\"");
+	events_end("id,lower,upper,lower\n", TRACE_ERROR, 0, ":1: expected one of id, ");
+	events_end("id,lower,upper,\"si\"ze\n", TRACE_ERROR, 0, ":1: expected a comma");
+	events_end("id,lower,upper\n", TRACE_ERROR, 0, ":1: expected a column size");
+	events_end("id,lower,upper", TRACE_TRUNCATED, 0, ":1: the file ends in the middle of a line");
+	events_end("id,lower,upper,size,alignment\na,1,2,3,0\nb,1,2,3,64\n", TRACE_ERROR, 0,
+		   ":3: expected 1 (none) in column alignment, got \"64\"");
+	events_end("id,lower,upper,size,gaps\na,1,9,3,\nb,1,9,3,4-5\n", TRACE_ERROR, 0,
+		   ":3: expected none in column gaps, got \"4-5\"");
 	events_end(HEADER "a,1,2,3\nb,1,", TRACE_TRUNCATED, 2, ":3: the file ends in the middle of a line");
 }
 END_TEST
@@ -122,5 +159,6 @@ END_TEST
 
 UNIT_MAIN("trace_placement", events_are_in_the_order_of_time,
 	  an_inclusive_upper_is_the_last_moment_of_the_block,
-	  an_offset_is_not_read_and_blocks_of_no_bytes_are_none, what_is_wrong_is_said_with_its_line,
-	  damaged_files_are_read_or_refused)
+	  an_offset_is_not_read_and_blocks_of_no_bytes_are_none,
+	  columns_stand_in_any_order_and_have_more_than_one_name, an_end_is_the_last_moment_of_the_block,
+	  what_is_wrong_is_said_with_its_line, damaged_files_are_read_or_refused)
