@@ -260,6 +260,7 @@ static const char kineto_sample[] =
 
 static const char stalloc_sample[] = "1 139637976727552 512 0\n"
 				     "1 0x7f0000000200 1024 7\n"
+				     "Iteration Index : 0\n"
 				     "0 139637976727552 512 0\n";
 
 static void

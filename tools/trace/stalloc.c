@@ -2,7 +2,12 @@
 /*
  * STAlloc's trace: one file a device, a line an event, "1 ADDRESS SIZE STREAM" for an
  * allocation and "0 ADDRESS SIZE STREAM" for a free.  It knows no times and no threads.
+ *
+ * Between them stands what the model does, "Iteration Index : 3" or "mlp->MoELayer Layer :
+ * F-start": marks.
  */
+#include "config.h" /* first: memmem */
+
 #include <string.h>
 
 #include "tools/trace/csv.h"
@@ -18,21 +23,50 @@ number_of(const char *word, size_t length, uint64_t *number)
 }
 
 static bool
-stalloc_probe(const uint8_t *data, size_t size)
+is_event(struct lines *line)
 {
-	struct lines line = { 0 };
 	const char *word;
 	size_t length;
 	uint64_t number;
 
-	line.text = lines_first(data, size, &line.length);
-	if (line.text == NULL || !lines_word(&line, &word, &length) || length != 1 ||
-	    (*word != '0' && *word != '1'))
+	if (!lines_word(line, &word, &length) || length != 1 || (*word != '0' && *word != '1'))
 		return false;
 	for (int i = 0; i < 3; i++)
-		if (!lines_word(&line, &word, &length) || !number_of(word, length, &number))
+		if (!lines_word(line, &word, &length) || !number_of(word, length, &number))
 			return false;
-	return line.length == 0;
+	return line->length == 0;
+}
+
+static bool
+says(const char *text, size_t length, const char *what)
+{
+	return memmem(text, length, what, strlen(what)) != NULL;
+}
+
+/* What the model does is said before the colon, and of what after it. */
+static bool
+is_mark(const char *text, size_t length)
+{
+	const char *colon = memchr(text, ':', length);
+	size_t front = colon != NULL ? (size_t)(colon - text) : 0;
+
+	return says(text, front, "Iteration Index") || says(text, front, "micro-batch") ||
+	       says(text, front, "Layer");
+}
+
+/* Marks may come before the first event. */
+static bool
+stalloc_probe(const uint8_t *data, size_t size)
+{
+	struct lines line = { 0 };
+	const uint8_t *end = data + size;
+
+	line.text = lines_first(data, size, &line.length);
+	while (line.text != NULL && is_mark(line.text, line.length)) {
+		data = (const uint8_t *)line.text + line.length;
+		line.text = lines_first(data, (size_t)(end - data), &line.length);
+	}
+	return line.text != NULL && is_event(&line);
 }
 
 static enum trace_result
@@ -83,6 +117,33 @@ read_number(struct lines *lines, const char *what, uint64_t *number)
 }
 
 static enum trace_result
+read_name(struct lines *lines, const char *text, size_t length, trace_name *name)
+{
+	while (length > 0 && text[0] == ' ') {
+		text++;
+		length--;
+	}
+	while (length > 0 && text[length - 1] == ' ')
+		length--;
+	if (memchr(text, '\0', length) != NULL)
+		return lines_fail(lines, "expected text without zero bytes");
+	return trace_names_add(&lines->reader->names, text, length, name) ? TRACE_OK
+									  : trace_no_memory(lines->reader);
+}
+
+static enum trace_result
+read_mark(struct lines *lines, struct trace_event *event)
+{
+	const char *colon = memchr(lines->text, ':', lines->length);
+	size_t front = (size_t)(colon - lines->text);
+	enum trace_result result = read_name(lines, lines->text, front, &event->holder);
+
+	event->op = TRACE_MARK;
+	return result == TRACE_OK ? read_name(lines, colon + 1, lines->length - front - 1, &event->detail)
+				  : result;
+}
+
+static enum trace_result
 stalloc_next(struct trace_reader *reader, struct trace_event *event)
 {
 	struct lines *lines = reader->state;
@@ -90,6 +151,8 @@ stalloc_next(struct trace_reader *reader, struct trace_event *event)
 	const char *word;
 	size_t length;
 
+	if (result == TRACE_OK && is_mark(lines->text, lines->length))
+		return read_mark(lines, event);
 	if (result == TRACE_OK)
 		result = read_op(lines, &event->op);
 	if (result == TRACE_OK)
