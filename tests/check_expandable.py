@@ -180,7 +180,7 @@ class Allocator:
             self.release()
             block = self.grow(key, size)
         if not block:
-            self.record("oom", 0, requested, key)
+            self.record("oom", self.memory - self.mapped, size, key)
             return
         block.segment.split(block, size)
         block.state, block.requested = "live", requested
@@ -309,6 +309,15 @@ def as_soma_trace(soma, path, report):
     return None if other == report else [key for key in report if report[key] != other[key]]
 
 
+def out_of_memory(soma, path, allocator):
+    """What soma oom gets wrong of the first failure; None: nothing."""
+    done = subprocess.run([soma, "oom", "--json", path], stdout=subprocess.PIPE)
+    oom = json.loads(done.stdout)["oom"]
+    if oom["capacity"] != allocator.memory or not oom["reproduced"] or oom["short_by"] == 0:
+        return {key: oom[key] for key in ("event", "capacity", "short_by", "reproduced", "reason")}
+    return None
+
+
 def check(seed, soma, path):
     """What is wrong with the replay of one; None: nothing."""
     allocator, snapshot, first = simulate(seed)
@@ -332,6 +341,9 @@ def check(seed, soma, path):
         return "reserved: %d, expected %d" % (report["peak_reserved"], peak_reserved(entries))
     if not report["settings"]["expandable_segments"] or status != 0:
         return "exit status %d, settings %s" % (status, report["settings"])
+    wrong = out_of_memory(soma, path, allocator) if any(e["action"] == "oom" for e in entries) else None
+    if wrong:
+        return "out of memory: %s, expected a device of %d" % (wrong, allocator.memory)
     difference = as_soma_trace(soma, path, report) if first == 0 else None
     return "as a soma trace: %s" % difference if difference else None
 

@@ -285,19 +285,32 @@ run_end_executed(struct run *run)
 	return status;
 }
 
-enum soma_status
-run_try(struct run *run, const struct trace_event *event, uint64_t stream)
+/* It passed: it is gone again at once. */
+static enum soma_status
+untry(struct run *run, uint64_t ptr, uint64_t stream)
 {
-	struct soma_model_alloc alloc;
-	enum soma_status status = soma_model_alloc(run->model, rounded(run, event->size), stream, &alloc);
+	enum soma_status status;
 
-	if (status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY) {
-		note_failure(run, event->index, event->size, stream);
+	if (run->streams.expandable != NULL) {
+		expandable_free(run->streams.expandable, ptr, false);
 		return SOMA_STATUS_OK;
 	}
-	if (status == SOMA_STATUS_OK)
-		status = soma_model_free(run->model, alloc.ptr, stream);
+	status = soma_model_free(run->model, ptr, stream);
 	if (status == SOMA_STATUS_OK && run->plan->options->complete == REPLAY_COMPLETE_FREE)
 		status = advance_to_end(run, stream);
 	return status;
+}
+
+enum soma_status
+run_try(struct run *run, const struct trace_event *event, uint64_t stream)
+{
+	uint64_t ptr = 0;
+	enum soma_status status = alloc_in_model(run, rounded(run, event->size), stream, &ptr);
+
+	if (status == SOMA_STATUS_OK)
+		return untry(run, ptr, stream);
+	if (status != SOMA_STATUS_OUT_OF_DEVICE_MEMORY)
+		return status;
+	note_failure(run, event->index, event->size, stream);
+	return SOMA_STATUS_OK;
 }
