@@ -4,7 +4,8 @@
  *
  * A reader is found by content (a row of trace_formats[]), opened on a file
  * (through zlib when it is gzipped) and then asked for one event after the other.
- * Memory grows with live blocks and distinct names, not with events.
+ * Memory grows with live blocks and distinct names, not with events, but for formats whose
+ * events have to be sorted (Kineto's, placement instances).
  * Adding a format is one file and one row.
  *
  * Not thread-safe: a reader belongs to one thread.
