@@ -48,8 +48,8 @@ static bool
 print_account(void *context, const struct soma_tag_account *account)
 {
 	(void)context;
-	printf("  %-8s %2" PRIu64 " MiB in %" PRIu64 " blocks\n", soma_tag_name(account->tag),
-	       account->live_bytes / MIB, account->live_count);
+	printf("  %-8s %2" PRIu64 " MiB in %" PRIu64 " block%s\n", soma_tag_name(account->tag),
+	       account->live_bytes / MIB, account->live_count, account->live_count == 1 ? "" : "s");
 	return true;
 }
 

@@ -110,7 +110,7 @@ START_TEST(a_budget_is_installed_only_while_nothing_is_outstanding)
 	struct soma_block block = allocate(terminal, 300, 0);
 
 	ck_assert_int_eq(soma_budget_create(terminal, 1000, &budget), SOMA_STATUS_INVALID_VALUE);
-	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "300 bytes"));
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "(bytes: 300, reservations: 0)"));
 	deallocate(terminal, &block);
 	budget = budget_of(terminal, 1000);
 	soma_resource_release(budget);

@@ -67,13 +67,23 @@ START_TEST(a_text_is_formatted_from_its_arguments)
 }
 END_TEST
 
+START_TEST(sizes_are_written_as_people_read_them)
+{
+	soma__fail_sizes(OUT_OF_BUDGET, "%s requested, %s of %s in use, %s left", 512 << 20, 1025, 2048, 0);
+	ck_assert_str_eq(soma_error_last()->text,
+			 "512 MiB requested, 1.00 KiB (1025 bytes) of 2.00 KiB in use, 0 B left");
+	soma__fail(IO, "then %" PRIu64, 2048);
+	ck_assert_str_eq(soma_error_last()->text, "then 2048");
+}
+END_TEST
+
 START_TEST(a_name_is_copied_and_cut)
 {
 	char name[400];
 
 	memset(name, 'n', sizeof name);
 	name[399] = '\0';
-	soma__error(SOMA_STATUS_NOT_FOUND, "no %s at %" PRIu64, (struct soma__error_args){ name, { 5 } });
+	soma__error(SOMA_STATUS_NOT_FOUND, "no %s at %" PRIu64, (struct soma__error_args){ .name = name, .arg = { 5 } });
 	name[0] = 'X';
 	const char *text = soma_error_last()->text;
 	ck_assert_uint_eq(strlen(text), 95 + strlen("no  at 5"));
@@ -158,7 +168,7 @@ START_TEST(the_library_is_of_the_headers_version)
 }
 END_TEST
 
-UNIT_MAIN("error", every_status_has_its_name_and_text, what_is_no_status_is_unknown,
+UNIT_MAIN("error", sizes_are_written_as_people_read_them, every_status_has_its_name_and_text, what_is_no_status_is_unknown,
 	  without_an_error_the_detail_is_success, a_text_is_formatted_from_its_arguments,
 	  a_name_is_copied_and_cut, a_text_made_at_once_is_kept_and_cut,
 	  quantities_belong_to_the_error_just_recorded, clearing_forgets, each_thread_has_its_own,

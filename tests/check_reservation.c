@@ -83,7 +83,7 @@ START_TEST(a_budget_is_not_installed_while_a_reservation_exists)
 
 	ck_assert_int_eq(soma_reservation_create(terminal, 5000, &reservation), SOMA_STATUS_OK);
 	ck_assert_int_eq(soma_budget_create(terminal, 1000, &budget), SOMA_STATUS_INVALID_VALUE);
-	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "1 reservations"));
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, "(bytes: 0, reservations: 1)"));
 	soma_reservation_destroy(reservation);
 	budget = budget_of(terminal, 1000);
 	ck_assert_int_eq(soma_reservation_create(terminal, 5000, &reservation), SOMA_STATUS_OUT_OF_BUDGET);

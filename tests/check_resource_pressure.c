@@ -191,7 +191,8 @@ START_TEST(a_failure_names_the_largest_holders)
 	}
 	ck_assert_int_eq(try_allocate(budget, 500), SOMA_STATUS_OUT_OF_BUDGET);
 	ck_assert_ptr_nonnull(
-		strstr(soma_error_last()->text, "most is held by kv 400, weights 300, grad 200"));
+		strstr(soma_error_last()->text, "most is held by kv 400 B, weights 300 B, grad 200 B"));
+	ck_assert_ptr_nonnull(strstr(soma_error_last()->text, ": 500 B requested, "));
 	ck_assert_ptr_null(strstr(soma_error_last()->text, "small"));
 	for (int i = 0; i < 4; i++)
 		deallocate(budget, &blocks[i]);

@@ -102,5 +102,29 @@ START_TEST(sizes_are_printed_with_three_digits)
 }
 END_TEST
 
-UNIT_MAIN("size", sizes_are_read_exactly, what_is_no_size_is_refused_and_nothing_written,
+START_TEST(bytes_are_said_too_where_three_digits_hide_them)
+{
+	static const struct {
+		uint64_t bytes;
+		const char *text;
+	} rows[] = {
+		{ 0, "0 B" },
+		{ 1023, "1023 B" },
+		{ 1024, "1.00 KiB" },
+		{ 1025, "1.00 KiB (1025 bytes)" },
+		{ 1536, "1.50 KiB" },
+		{ 512 << 20, "512 MiB" },
+		{ 3249138, "3.10 MiB (3249138 bytes)" },
+		{ (UINT64_C(2) << 30) - 1, "2.00 GiB (2147483647 bytes)" },
+		{ UINT64_C(2) << 30, "2.00 GiB" },
+		{ UINT64_MAX, "16.0 EiB (18446744073709551615 bytes)" },
+	};
+	char buffer[SOMA__SIZE_EXACT_MAX];
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		ck_assert_str_eq(soma__size_exact(buffer, rows[i].bytes), rows[i].text);
+}
+END_TEST
+
+UNIT_MAIN("size", bytes_are_said_too_where_three_digits_hide_them, sizes_are_read_exactly, what_is_no_size_is_refused_and_nothing_written,
 	  what_64_bits_do_not_hold_is_refused, sizes_are_printed_with_three_digits)

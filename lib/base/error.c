@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/size.h"
+
 #define NAME_MAX_LENGTH 96
 #define TEXT_MAX_LENGTH 320
 
@@ -17,6 +19,7 @@ struct detail {
 	struct soma_error error;
 	const char *format; /* NULL: the status's own text */
 	bool formatted;     /* text is final */
+	bool sizes;         /* as in struct soma__error_args */
 	uint64_t arg[4];
 	char name[NAME_MAX_LENGTH];
 	char text[TEXT_MAX_LENGTH];
@@ -58,6 +61,7 @@ soma__error(enum soma_status status, const char *format, struct soma__error_args
 	last.serial++;
 	last.format = format;
 	last.formatted = false;
+	last.sizes = args.sizes;
 	memcpy(last.arg, args.arg, sizeof last.arg);
 	last.name[0] = '\0';
 	if (args.name != NULL) {
@@ -115,6 +119,16 @@ soma__error_generation(uint64_t generation)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 #pragma GCC diagnostic ignored "-Wformat-extra-args"
 static void
+format_sizes(struct detail *d)
+{
+	char sizes[4][SOMA__SIZE_EXACT_MAX];
+
+	for (size_t i = 0; i < 4; i++)
+		soma__size_exact(sizes[i], d->arg[i]);
+	snprintf(d->text, sizeof d->text, d->format, sizes[0], sizes[1], sizes[2], sizes[3]);
+}
+
+static void
 format_text(struct detail *d)
 {
 	const uint64_t *a = d->arg;
@@ -123,6 +137,8 @@ format_text(struct detail *d)
 		return;
 	if (d->format == NULL)
 		snprintf(d->text, sizeof d->text, "%s", soma_status_text(d->error.status));
+	else if (d->sizes)
+		format_sizes(d);
 	else if (strstr(d->format, "%s") != NULL)
 		snprintf(d->text, sizeof d->text, d->format, d->name, a[0], a[1], a[2], a[3]);
 	else

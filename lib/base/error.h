@@ -9,6 +9,7 @@
 #define SOMA_LIB_BASE_ERROR_H
 
 #include <inttypes.h>
+#include <stdbool.h>
 
 #include <soma/status.h>
 
@@ -21,6 +22,7 @@
 struct soma__error_args {
 	const char *name;
 	uint64_t arg[4];
+	bool sizes; /* the arguments are bytes, and each has a "%s" in the format, which has nothing else */
 };
 
 enum soma_status soma__error(enum soma_status status, const char *format, struct soma__error_args args);
@@ -28,6 +30,10 @@ enum soma_status soma__error(enum soma_status status, const char *format, struct
 /* soma__error() with integers only: soma__fail(INVALID_VALUE, "size %" PRIu64, size) */
 #define soma__fail(code, format, ...) \
 	soma__error(SOMA_STATUS_##code, format, (struct soma__error_args){ .arg = { __VA_ARGS__ } })
+
+/* The same with sizes, which are written as soma__size_exact() does: soma__fail_sizes(OUT_OF_BUDGET, "%s of %s", a, b) */
+#define soma__fail_sizes(code, format, ...) \
+	soma__error(SOMA_STATUS_##code, format, (struct soma__error_args){ .arg = { __VA_ARGS__ }, .sizes = true })
 
 /* Records a text that is made at once: for rare errors with more than one name in
  * them.  Cut at 319 bytes. */

@@ -2,6 +2,7 @@
 /* Parsing and printing sizes; integers throughout when parsing, so that it is exact. */
 #include "lib/base/size.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,5 +110,29 @@ soma__size_format(char *buffer, uint64_t bytes)
 		int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
 		snprintf(buffer, SOMA__SIZE_TEXT_MAX, "%.*f %ciB", digits, value, units[unit]);
 	}
+	return buffer;
+}
+
+/* What soma__size_format() wrote, read again. */
+static bool
+reads_back(const char *text, uint64_t bytes)
+{
+	char joined[SOMA__SIZE_TEXT_MAX];
+	size_t number = strcspn(text, " ");
+	uint64_t read;
+
+	snprintf(joined, sizeof joined, "%.*s%s", (int)number, text, text + number + 1);
+	return soma__size_parse(joined, &read) == NULL && read == bytes;
+}
+
+char *
+soma__size_exact(char *buffer, uint64_t bytes)
+{
+	char text[SOMA__SIZE_TEXT_MAX];
+
+	soma__size_format(text, bytes);
+	if (reads_back(text, bytes))
+		return strcpy(buffer, text);
+	snprintf(buffer, SOMA__SIZE_EXACT_MAX, "%s (%" PRIu64 " bytes)", text, bytes);
 	return buffer;
 }

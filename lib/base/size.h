@@ -23,4 +23,10 @@ const char *soma__size_parse(const char *text, uint64_t *bytes);
  * SOMA__SIZE_TEXT_MAX bytes, and returns it. */
 char *soma__size_format(char *buffer, uint64_t bytes);
 
+#define SOMA__SIZE_EXACT_MAX 48
+
+/* The same where it reads back as the same bytes, else with the bytes behind it: "20.0 MiB",
+ * "3.10 MiB (3249138 bytes)".  `buffer` has SOMA__SIZE_EXACT_MAX bytes. */
+char *soma__size_exact(char *buffer, uint64_t bytes);
+
 #endif

@@ -29,9 +29,8 @@ out_of_device_memory(const struct soma_model *model, uint64_t size)
 	uint64_t limit = model->max_pool_size, reserved = model->stats.reserved;
 	uint64_t remaining = limit > reserved ? limit - reserved : 0;
 
-	soma__fail(OUT_OF_DEVICE_MEMORY,
-		   "%" PRIu64 " bytes do not fit: %" PRIu64 " reserved, %" PRIu64 " left of %" PRIu64, size,
-		   reserved, remaining, limit);
+	soma__fail_sizes(OUT_OF_DEVICE_MEMORY, "%s do not fit: %s reserved, %s left of %s", size, reserved,
+			 remaining, limit);
 	soma__error_sizes(size, reserved, remaining, limit);
 	return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 }

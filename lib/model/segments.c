@@ -193,9 +193,8 @@ soma__segment_adopt(struct soma_model *model, struct soma__stream *stream, unsig
 		return soma__fail(INVALID_VALUE, "the segment at 0x%" PRIx64 " overlaps another one",
 				  soma__bytes(model, address));
 	if (soma__reserve_refuses(model, granules))
-		return soma__fail(OUT_OF_DEVICE_MEMORY,
-				  "a segment of %" PRIu64 " bytes would pass the pool's maximum",
-				  soma__bytes(model, granules));
+		return soma__fail_sizes(OUT_OF_DEVICE_MEMORY, "a segment of %s would pass the pool's maximum",
+					soma__bytes(model, granules));
 	if (!reserve_segment(model, home_shelf(model, stream, pool), granules))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (!model->has_source)

@@ -144,8 +144,7 @@ tell_twin(struct soma_pool *pool, const struct soma_request *request, const stru
 static enum soma_status
 refuse_large(const struct soma_pool *pool, uint64_t size)
 {
-	soma__fail(OUT_OF_DEVICE_MEMORY, "%" PRIu64 " bytes do not fit into a pool of at most %" PRIu64, size,
-		   pool->max_size);
+	soma__fail_sizes(OUT_OF_DEVICE_MEMORY, "%s do not fit into a pool of at most %s", size, pool->max_size);
 	soma__error_sizes(size, 0, 0, pool->max_size);
 	return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 }

@@ -98,8 +98,8 @@ install(struct budget *budget, struct soma__terminal *terminal)
 	if (outstanding == 0 && reservations == 0)
 		return SOMA_STATUS_OK;
 	return soma__fail(INVALID_VALUE,
-			  "a budget can only be installed while nothing is outstanding: %" PRIu64
-			  " bytes are, and %" PRIu64 " reservations exist",
+			  "a budget can only be installed while nothing is outstanding (bytes: %" PRIu64
+			  ", reservations: %" PRIu64 ")",
 			  outstanding, reservations);
 }
 

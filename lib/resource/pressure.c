@@ -11,6 +11,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/log.h"
+#include "lib/base/size.h"
 #include "lib/resource/terminal.h"
 
 #define HOLDERS 3
@@ -273,13 +274,14 @@ static void
 append_holders(struct text *text, struct soma_resource *resource)
 {
 	struct holders holders = { 0 };
+	char size[SOMA__SIZE_TEXT_MAX];
 
 	soma_resource_walk_tags(resource, note_holder, &holders);
 	for (size_t i = 0; i < HOLDERS && holders.largest[i].live_bytes > 0; i++) {
 		const struct soma_tag_account *holder = &holders.largest[i];
-		append(text, "%s%.40s %" PRIu64, i == 0 ? "; most is held by " : ", ",
+		append(text, "%s%.40s %s", i == 0 ? "; most is held by " : ", ",
 		       holder->tag == SOMA_TAG_NONE ? "(no tag)" : soma_tag_name(holder->tag),
-		       holder->live_bytes);
+		       soma__size_format(size, holder->live_bytes));
 	}
 }
 
@@ -295,7 +297,7 @@ append_tried(struct text *text, unsigned tried, unsigned attempts)
 		before = ", ";
 	}
 	if (attempts > 0)
-		append(text, "%scalled the owner %u times", before, attempts);
+		append(text, "%scalled the owner %u time%s", before, attempts, attempts == 1 ? "" : "s");
 }
 
 /* The figures are those of the last attempt; where the backend gave none, what the device says. */
@@ -319,12 +321,14 @@ fail(const struct shortage *shortage, enum soma_status status)
 	const struct soma__call *call = shortage->call;
 	struct soma_error error = shortage->error;
 	struct text text = { 0 };
+	char requested[SOMA__SIZE_EXACT_MAX], current[SOMA__SIZE_EXACT_MAX], limit[SOMA__SIZE_EXACT_MAX];
 
 	fill_figures(call, &error);
-	append(&text, "%s: %" PRIu64 " bytes requested, %" PRIu64 " of %" PRIu64 " in use",
-	       soma_status_text(status), error.requested, error.current, error.limit);
+	append(&text, "%s: %s requested, %s of %s in use", soma_status_text(status),
+	       soma__size_exact(requested, error.requested), soma__size_exact(current, error.current),
+	       soma__size_exact(limit, error.limit));
 	if (call->pressure > 0)
-		append(&text, ", %" PRIu64 " promised to others", call->pressure);
+		append(&text, ", %s promised to others", soma__size_exact(current, call->pressure));
 	if (call->hopeless)
 		append(&text, "; larger than the limit");
 	append_tried(&text, shortage->tried, shortage->attempts);

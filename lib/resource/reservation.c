@@ -89,9 +89,7 @@ take(struct soma_reservation *reservation, uint64_t bytes)
 
 	do {
 		if (have < bytes) {
-			soma__fail(INVALID_VALUE,
-				   "%" PRIu64 " bytes of a reservation that has %" PRIu64 " left", bytes,
-				   have);
+			soma__fail_sizes(INVALID_VALUE, "%s of a reservation that has %s left", bytes, have);
 			soma__error_sizes(bytes, 0, have, have);
 			return SOMA_STATUS_INVALID_VALUE;
 		}

@@ -61,9 +61,8 @@ refuse(struct soma__account *tenant, struct soma__account *domain, struct soma__
 	uint64_t reserved = soma__account_reserved(by);
 
 	call->hopeless = any_refuses(tenant, call->bytes) || any_refuses(domain, call->bytes);
-	soma__fail(OUT_OF_BUDGET,
-		   "out of budget: %" PRIu64 " bytes requested, %" PRIu64 " of %" PRIu64 " reserved",
-		   call->bytes, reserved, by->limit);
+	soma__fail_sizes(OUT_OF_BUDGET, "out of budget: %s requested, %s of %s reserved", call->bytes, reserved,
+			 by->limit);
 	soma__error_sizes(call->bytes, reserved, by->limit - reserved, by->limit);
 	return SOMA_STATUS_OUT_OF_BUDGET;
 }
