@@ -16,39 +16,18 @@
 #include <stdlib.h>
 
 #define REPORTS_MAX 20
+#define REASON_MAX 640
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t watching = PTHREAD_ONCE_INIT;
+static pthread_once_t beginning = PTHREAD_ONCE_INIT;
 static struct framework_device *_Atomic devices; /* grows at its head, under `opening` */
 static atomic_bool forked;
 static atomic_uint reports;
 static _Atomic uint64_t failures, bad_frees;
+static pthread_key_t reasons; /* of each thread's latest failure: a text, malloc's */
+static bool has_reasons;      /* written once, by begin() */
 
-/* ---- what is said ------------------------------------------------------------------------- */
-
-void
-framework_report(const char *format, ...)
-{
-	char text[640];
-	va_list args;
-
-	if (atomic_fetch_add(&reports, 1) >= REPORTS_MAX)
-		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	fprintf(stderr, "soma: %s\n", text);
-}
-
-const char *
-framework_error(void)
-{
-	if (atomic_load(&forked))
-		return "the process was forked after its first use of soma, and the memory is the parent's";
-	return soma_error_last()->text;
-}
-
-/* ---- devices -------------------------------------------------------------------------------- */
+/* ---- the first call ------------------------------------------------------------------------ */
 
 static void
 in_child(void)
@@ -56,12 +35,91 @@ in_child(void)
 	atomic_store(&forked, true);
 }
 
-/* From then on a child finds locks that other threads of its parent may hold. */
+/* After it a child finds locks that other threads of its parent may hold. */
 static void
-watch_forks(void)
+begin(void)
 {
+	has_reasons = pthread_key_create(&reasons, free) == 0;
 	(void)pthread_atfork(NULL, NULL, in_child);
 }
+
+/* ---- what is said ------------------------------------------------------------------------- */
+
+/*
+ * soma_error_last() is no place to look for it later: calls that succeed leave behind what they got over, such as
+ * that there is no budget to count.
+ */
+static void
+note_reason(const char *text)
+{
+	char *reason;
+
+	pthread_once(&beginning, begin);
+	if (!has_reasons)
+		return;
+	reason = pthread_getspecific(reasons);
+	if (reason == NULL) {
+		reason = malloc(REASON_MAX);
+		if (reason == NULL || pthread_setspecific(reasons, reason) != 0) {
+			free(reason);
+			return;
+		}
+	}
+	snprintf(reason, REASON_MAX, "%s", text);
+}
+
+static void
+note_error(void)
+{
+	note_reason(soma_error_last()->text);
+}
+
+static void
+say(const char *text)
+{
+	if (atomic_fetch_add(&reports, 1) < REPORTS_MAX)
+		fprintf(stderr, "soma: %s\n", text);
+}
+
+void
+framework_report(const char *format, ...)
+{
+	char text[REASON_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	say(text);
+}
+
+/* It is the reason, and said at once. */
+__attribute__((format(printf, 1, 2))) static void
+fail(const char *format, ...)
+{
+	char text[REASON_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	note_reason(text);
+	say(text);
+}
+
+const char *
+framework_error(void)
+{
+	const char *reason;
+
+	if (atomic_load(&forked))
+		return "the process was forked after its first use of soma, and the memory is the parent's";
+	pthread_once(&beginning, begin);
+	reason = has_reasons ? pthread_getspecific(reasons) : NULL;
+	return reason != NULL ? reason : soma_status_text(SOMA_STATUS_OK);
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
 
 static struct framework_device *
 find_device(int number)
@@ -79,15 +137,19 @@ open_device(int number)
 {
 	struct framework_device *device = calloc(1, sizeof *device);
 
-	if (device == NULL)
+	if (device == NULL) {
+		note_reason("no memory for the record of a device");
 		return NULL;
+	}
 	device->number = number;
 	device->next = atomic_load_explicit(&devices, memory_order_relaxed);
 	if (soma_runtime_for_device(number, &device->runtime) != SOMA_STATUS_OK) {
+		note_error();
 		free(device);
 		return NULL;
 	}
 	if (soma_runtime_pool_create(device->runtime, &device->pool) != SOMA_STATUS_OK) {
+		note_error();
 		soma_runtime_release(device->runtime);
 		free(device);
 		return NULL;
@@ -96,12 +158,13 @@ open_device(int number)
 	return device;
 }
 
+/* NULL: the reason is noted. */
 static struct framework_device *
 get_device(int number)
 {
 	struct framework_device *device;
 
-	pthread_once(&watching, watch_forks);
+	pthread_once(&beginning, begin);
 	if (atomic_load(&forked))
 		return NULL;
 	device = find_device(number);
@@ -167,14 +230,18 @@ framework_take(int number, uint64_t bytes, uint64_t native)
 	if (bytes == 0)
 		return NULL;
 	device = get_device(number);
-	if (device == NULL || find_stream(device, native, &stream) != SOMA_STATUS_OK ||
-	    soma_pool_alloc(device->pool, bytes, stream, &block.allocation) != SOMA_STATUS_OK)
+	if (device == NULL)
 		return fail_take();
+	if (find_stream(device, native, &stream) != SOMA_STATUS_OK ||
+	    soma_pool_alloc(device->pool, bytes, stream, &block.allocation) != SOMA_STATUS_OK) {
+		note_error();
+		return fail_take();
+	}
 	block.device = device;
 	block.ptr = soma_allocation_device_ptr(block.allocation);
 	if (framework_blocks_add(&block))
 		return (void *)(uintptr_t)block.ptr;
-	framework_report("no memory to note a block of %" PRIu64 " bytes", bytes);
+	fail("no memory to note a block of %" PRIu64 " bytes", bytes);
 	(void)soma_allocation_release(block.allocation);
 	return fail_take();
 }
@@ -221,15 +288,14 @@ framework_give(void *ptr, uint64_t native)
 		return;
 	if (!framework_blocks_remove((uintptr_t)ptr, &block)) {
 		atomic_fetch_add(&bad_frees, 1);
-		framework_report("a free of %p, which is not the address of a live block", ptr);
+		fail("a free of %p, which is not the address of a live block", ptr);
 		return;
 	}
 	if (give_block(&block, native) == SOMA_STATUS_OK) {
 		(void)soma_allocation_release(block.allocation);
 	} else {
 		atomic_fetch_add(&bad_frees, 1);
-		framework_report("the block at %p stays, because its free failed: %s", ptr,
-				 framework_error());
+		fail("the block at %p stays, because its free failed: %s", ptr, soma_error_last()->text);
 	}
 	free(block.uses);
 }
@@ -244,10 +310,11 @@ framework_record(void *ptr, uint64_t native)
 		return;
 	device = framework_blocks_device((uintptr_t)ptr);
 	if (device == NULL)
-		framework_report("a use of %p, which is not the address of a live block", ptr);
-	else if (find_stream(device, native, &stream) != SOMA_STATUS_OK ||
-		 !framework_blocks_use((uintptr_t)ptr, stream))
-		framework_report("a use of %p could not be recorded: %s", ptr, framework_error());
+		fail("a use of %p, which is not the address of a live block", ptr);
+	else if (find_stream(device, native, &stream) != SOMA_STATUS_OK)
+		fail("a use of %p could not be recorded: %s", ptr, soma_error_last()->text);
+	else if (!framework_blocks_use((uintptr_t)ptr, stream))
+		fail("a use of %p could not be recorded: the block was freed meanwhile, or there is no memory", ptr);
 }
 
 /* ---- whole devices ------------------------------------------------------------------------------ */
@@ -261,8 +328,7 @@ framework_trim(void)
 	     device != NULL; device = device->next) {
 		if (soma_pool_trim(device->pool, 0) != SOMA_STATUS_OK ||
 		    soma_resource_trim_to(soma_runtime_resource(device->runtime), 0) != SOMA_STATUS_OK)
-			framework_report("device %d: free memory was not given back: %s", device->number,
-					 framework_error());
+			fail("device %d: free memory was not given back: %s", device->number, soma_error_last()->text);
 	}
 }
 
@@ -275,8 +341,10 @@ framework_flush(void)
 		return -1;
 	for (struct framework_device *device = atomic_load_explicit(&devices, memory_order_acquire);
 	     device != NULL; device = device->next)
-		if (soma_runtime_flush(device->runtime) != SOMA_STATUS_OK)
+		if (soma_runtime_flush(device->runtime) != SOMA_STATUS_OK) {
+			note_error();
 			result = -1;
+		}
 	return result;
 }
 
@@ -318,8 +386,10 @@ framework_stats(int number, char *json, size_t size)
 		return -1;
 	resource = soma_runtime_resource(device->runtime);
 	if (soma_pool_stats(device->pool, &pool) != SOMA_STATUS_OK ||
-	    soma_resource_ledger(resource, &ledger) != SOMA_STATUS_OK)
+	    soma_resource_ledger(resource, &ledger) != SOMA_STATUS_OK) {
+		note_error();
 		return -1;
+	}
 	return snprintf(
 		json, size,
 		"{\"device\":%d,\"backend\":\"%s\",\"live_bytes\":%" PRIu64 ",\"live_count\":%" PRIu64

@@ -47,7 +47,8 @@ int framework_flush(void);
 /* As snprintf: how long the JSON object is, or -1: framework_error() says why. */
 int framework_stats(int device, char *json, size_t size);
 
-/* Of the calling thread's latest failure.  Valid until its next call of soma. */
+/* Of the calling thread's latest failure; what succeeded since does not change it.  Valid until the thread's next
+ * failure.  "success": it has had none. */
 const char *framework_error(void);
 
 /* One line on standard error, of the first few; frameworks have no way to hand it on. */

@@ -200,6 +200,29 @@ START_TEST(a_failed_allocation_is_null_with_a_reason)
 }
 END_TEST
 
+START_TEST(the_reason_is_that_of_the_latest_failure_whatever_succeeds_after_it)
+{
+	cudaStream_t stream;
+
+	start("backend=async,max_pool_size=64M", FAKE_IMMEDIATE);
+	ck_assert_str_eq(torch_error(), "success");
+	ck_assert_int_gt(torch_stats(0, NULL, 0), 0);
+	ck_assert_str_eq(torch_error(), "success");
+	ck_assert_ptr_null(torch_malloc(128 * MIB, 0, NULL));
+	ck_assert_msg(strstr(torch_error(), "128 MiB do") != NULL, "%s", torch_error());
+	/* There is no budget and no guard to count, and the stream was not known before. */
+	ck_assert_int_gt(torch_stats(0, NULL, 0), 0);
+	ck_assert_int_eq(stream_create(&stream, 1), 0);
+	void *ptr = torch_malloc(64, 0, stream);
+	ck_assert_msg(ptr != NULL, "%s", torch_error());
+	torch_free(ptr, 64, 0, stream);
+	ck_assert_msg(strstr(torch_error(), "128 MiB do") != NULL, "%s", torch_error());
+	torch_free(ptr, 64, 0, stream);
+	ck_assert_msg(strstr(torch_error(), "not the address of a live block") != NULL, "%s", torch_error());
+	ck_assert_str_eq(rmm_error(), "success");
+}
+END_TEST
+
 START_TEST(a_bad_configuration_is_said_and_can_be_mended)
 {
 	start("backend=async,bugdet=1M", FAKE_IMMEDIATE);
@@ -381,6 +404,7 @@ main(int argc, char **argv)
 		{ a_free_waits_for_streams_that_were_recorded, 4 },
 		{ the_checker_sees_a_use_that_was_not_recorded, 1 },
 		{ a_failed_allocation_is_null_with_a_reason, 1 },
+		{ the_reason_is_that_of_the_latest_failure_whatever_succeeds_after_it, 1 },
 		{ a_bad_configuration_is_said_and_can_be_mended, 1 },
 		{ a_wrong_free_changes_nothing, 1 },
 		{ each_failure_of_the_driver_is_null_or_leaves_the_block, 1 },
