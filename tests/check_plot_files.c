@@ -4,6 +4,8 @@
  */
 #include "tests/plot_fixture.h"
 
+#include "tools/answer.h"
+
 static char *
 read_all(const char *path, size_t *size)
 {
@@ -202,12 +204,19 @@ START_TEST(the_format_is_by_the_name)
 	ck_assert_int_eq(picture_format_of("a.b.html"), PICTURE_HTML);
 	ck_assert_int_eq(picture_format_of("a.pdf"), PICTURE_NONE);
 	ck_assert_int_eq(picture_format_of("html"), PICTURE_NONE);
-	ck_assert(picture_is_trace("/proc/self/exe", "/proc/self/exe"));
-	ck_assert(!picture_is_trace("/proc/self/exe", "/bin/sh"));
-	ck_assert(!picture_is_trace("check_plot.none", "check_plot.none"));
+}
+END_TEST
+
+START_TEST(an_output_that_is_the_trace_is_told_from_one_that_is_not)
+{
+	ck_assert(answer_is_same_file("/proc/self/exe", "/proc/self/exe"));
+	ck_assert(!answer_is_same_file("/proc/self/exe", "/bin/sh"));
+	ck_assert(!answer_is_same_file("check_plot.none", "check_plot.none"));
+	/* No regular file: nothing is lost. */
+	ck_assert(!answer_is_same_file("/dev/null", "/dev/null"));
 }
 END_TEST
 
 UNIT_MAIN("plot_files", every_kind_is_written_in_every_format, tiny_and_strange_traces_are_drawn,
 	  a_large_trace_makes_a_bounded_picture, a_page_that_cannot_be_written_says_why,
-	  the_format_is_by_the_name)
+	  the_format_is_by_the_name, an_output_that_is_the_trace_is_told_from_one_that_is_not)

@@ -29,16 +29,19 @@ answer_operand(const struct command *command, int argc, char **argv, int first, 
 	return NULL;
 }
 
+static bool
+look_at(const char *path, int standard, struct stat *file)
+{
+	return (strcmp(path, "-") == 0 ? fstat(standard, file) : stat(path, file)) == 0;
+}
+
 bool
 answer_is_same_file(const char *output, const char *trace)
 {
 	struct stat a, b;
 
-	if (stat(output, &a) != 0 || !S_ISREG(a.st_mode))
-		return false;
-	if (strcmp(trace, "-") == 0 ? fstat(STDIN_FILENO, &b) != 0 : stat(trace, &b) != 0)
-		return false;
-	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return look_at(output, STDOUT_FILENO, &a) && look_at(trace, STDIN_FILENO, &b) && S_ISREG(a.st_mode) &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 int

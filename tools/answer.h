@@ -33,7 +33,7 @@ int answer_truncated(const struct command *command, bool truncated, const struct
 /* The same for a session, never taken as partial: true where it is truncated. */
 bool answer_session_truncated(const struct command *command, const struct replay_session *session);
 
-/* Whether what is to be written is the trace that is read. */
+/* Whether what is to be written is the trace that is read, a regular file; "-" is standard output or input. */
 bool answer_is_same_file(const char *output, const char *trace);
 
 /* "soma NAME: TEXT", and EXIT_INPUT. */

@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "tools/answer.h"
 #include "tools/command.h"
 #include "tools/engine/table.h"
 #include "tools/progress.h"
@@ -186,18 +185,6 @@ convert(const struct convert_values *values, const struct trace_output_format *f
 	return census.truncated && !values->partial ? EXIT_BAD_NEWS : EXIT_FINE;
 }
 
-static bool
-is_same_file(const char *out, const char *in)
-{
-	struct stat a, b;
-
-	if (strcmp(out, "-") == 0 ? fstat(STDOUT_FILENO, &a) != 0 : stat(out, &a) != 0)
-		return false;
-	if (strcmp(in, "-") == 0 ? fstat(STDIN_FILENO, &b) != 0 : stat(in, &b) != 0)
-		return false;
-	return S_ISREG(a.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 static const struct trace_output_format *
 format_of(const struct convert_values *values, const char *path)
 {
@@ -231,7 +218,7 @@ command_convert(const struct command *command, int argc, char **argv)
 			"'%s' has none of the endings .csv, .rmm.csv, .placement.csv, .trace.json and "
 			".json: say --to",
 			argv[first + 1]);
-	if (is_same_file(argv[first + 1], argv[first]))
+	if (answer_is_same_file(argv[first + 1], argv[first]))
 		return usage_error(command, "'%s' is the trace itself", argv[first + 1]);
 	options.upper_inclusive = values.upper == 1;
 	trace_open(argv[first], &options, &reader, &error);

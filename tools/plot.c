@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/answer.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 #include "tools/report/picture.h"
@@ -217,7 +218,7 @@ check(const struct command *command, const struct plot_values *values, int opera
 		return usage_error(command,
 				   "--output: expected a file name that ends in .svg, .png or .html, got '%s'",
 				   values->output);
-	if (picture_is_trace(values->output, argv[0]))
+	if (answer_is_same_file(values->output, argv[0]))
 		return usage_error(command, "--output: '%s' is the trace itself", values->output);
 	if (values->capacity > SOMA_MODEL_ADDRESS_MAX)
 		return usage_error(command, "--capacity: expected at most %" PRIu64 " (256 TiB), got %" PRIu64,

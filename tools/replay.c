@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/answer.h"
 #include "tools/command.h"
 #include "tools/engine/engine.h"
 #include "tools/load.h"
@@ -273,7 +274,7 @@ check_plot(const struct command *command, const char *plot, const char *trace)
 	if (picture_format_of(plot) == PICTURE_NONE)
 		return usage_error(command,
 				   "--plot: expected a file name that ends in .svg, .png or .html, got '%s'", plot);
-	if (picture_is_trace(plot, trace))
+	if (answer_is_same_file(plot, trace))
 		return usage_error(command, "--plot: '%s' is the trace itself", plot);
 	return -1;
 }
@@ -353,6 +354,8 @@ command_replay(const struct command *command, int argc, char **argv)
 			       : usage_error(command, "expected one trace, got '%s' too", argv[first + 1]);
 	if (values.plot != NULL)
 		end = check_plot(command, values.plot, argv[first]);
+	if (end < 0 && values.twin_trace != NULL && answer_is_same_file(values.twin_trace, argv[first]))
+		end = usage_error(command, "--twin-trace: '%s' is the trace itself", values.twin_trace);
 	if (end >= 0)
 		return end;
 	options.upper_inclusive = values.upper == 1;

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tools/units.h"
 
@@ -35,18 +33,6 @@ picture_format_of(const char *path)
 	if (strcasecmp(dot, ".png") == 0)
 		return PICTURE_PNG;
 	return strcasecmp(dot, ".html") == 0 || strcasecmp(dot, ".htm") == 0 ? PICTURE_HTML : PICTURE_NONE;
-}
-
-bool
-picture_is_trace(const char *path, const char *trace)
-{
-	struct stat a, b;
-
-	if (stat(path, &a) != 0 || !S_ISREG(a.st_mode))
-		return false;
-	if (strcmp(trace, "-") == 0 ? fstat(STDIN_FILENO, &b) != 0 : stat(trace, &b) != 0)
-		return false;
-	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 void

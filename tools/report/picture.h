@@ -31,9 +31,6 @@ struct picture {
 /* By the file name's ending. */
 enum picture_format picture_format_of(const char *path);
 
-/* Whether the file is the trace itself ("-": standard input). */
-bool picture_is_trace(const char *path, const char *trace);
-
 /* What has to be known of a replay for a picture of that format and kind; of the event too, if
  * it is not NULL.  scene is zero before. */
 void picture_wish(struct scene *scene, enum picture_format format, enum picture_kind kind,
