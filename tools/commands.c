@@ -48,7 +48,8 @@ const struct variable_row environment_rows[] = {
 	  "from a pipe. It has no name and is gone with the command. The default is /tmp." },
 	{ "SOMA_BACKEND_PATH", "Folders to look for backends in, with colons between them: after those of "
 			       "--backend-path, before the "
-			       "installed one." },
+			       "installed one. A command that runs from the folder it was built in looks behind "
+			       "them in backends/ of that folder, too." },
 	{ .name = NULL },
 };
 

@@ -8,6 +8,7 @@
 
 #include <soma/version.h>
 
+#include "tools/beside.h"
 #include "tools/command.h"
 
 static int
@@ -34,7 +35,10 @@ run(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	int status = run(argc, argv);
+	int status;
+
+	beside_offer_backends();
+	status = run(argc, argv);
 
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		fprintf(stderr, "soma: standard output: %s\n", strerror(errno));
