@@ -50,7 +50,17 @@ static const struct wrong {
 	{ "backend=host:plain", SOMA_STATUS_INVALID_VALUE, 1,
 	  "the backend host does not go around another (plain)" },
 	{ "backend=host,guard.mode=full", SOMA_STATUS_INVALID_VALUE, 14,
-	  "the option \"guard.mode\" is of no backend in \"host\"; the nearest is \"host.size\"" },
+	  "the option \"guard.mode\" is for the backend guard, and the backend is \"host\"; write "
+	  "backend=guard:host" },
+	{ "backend=guard:plain,host.size=1G", SOMA_STATUS_INVALID_VALUE, 21,
+	  "the option \"host.size\" is for the backend host, and the backend is \"guard:plain\"" },
+	{ "backend=host,hots.size=1G", SOMA_STATUS_INVALID_VALUE, 14,
+	  "the option \"hots.size\" is of no backend in \"host\"; the nearest is \"host.size\"" },
+	{ "backend=host,cuda.streams=1", SOMA_STATUS_INVALID_VALUE, 14,
+	  "the option \"cuda.streams\" is of no backend in \"host\"" },
+	{ "backend=guard:host,guard.frobnicate=1", SOMA_STATUS_INVALID_VALUE, 20,
+	  "there is no option \"guard.frobnicate\"; soma info --options lists those of guard" },
+	{ "frobnicate=1", SOMA_STATUS_INVALID_VALUE, 1, "there is no option \"frobnicate\"; see soma.conf(5)" },
 	{ "backend=guard:host,gaurd.mode=full", SOMA_STATUS_INVALID_VALUE, 20,
 	  "the option \"gaurd.mode\" is of no backend in \"guard:host\"; the nearest is \"guard.mode\"" },
 	{ "gaurd.mode=off,backend=guard:auto", SOMA_STATUS_INVALID_VALUE, 1,
@@ -199,8 +209,8 @@ START_TEST(soma_conf_is_read_when_no_string_is_given)
 	ck_assert_int_eq(soma_runtime_open(NULL, &runtime), SOMA_STATUS_INVALID_VALUE);
 	ck_assert_str_eq(
 		soma_error_last()->text,
-		"SOMA_CONF, character 11: the option \"guard.mode\" is of no backend in \"host\"; the "
-		"nearest is \"host.size\"");
+		"SOMA_CONF, character 11: the option \"guard.mode\" is for the backend guard, and the "
+		"backend is \"host\"; write backend=guard:host");
 }
 END_TEST
 

@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/base/nearest.h"
-
 enum exit_status {
 	EXIT_FINE = 0,
 	EXIT_BAD_NEWS = 1, /* the question was answered, and the answer is bad */
@@ -85,10 +83,6 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
 
 /* "soma replay: MESSAGE", a pointer to the help, and EXIT_USAGE. */
 int usage_error(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* The nearest of the names (a NULL-ended list of them by index), or NULL when
- * nothing is near. */
-const char *nearest_name(const char *text, soma__name_list *name_at, const void *names);
 
 void help_print_all(void);
 void help_print_command(const struct command *command);

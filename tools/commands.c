@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "lib/base/nearest.h"
 #include "tools/command.h"
 
 const char *const soma_summary = "stream-ordered memory allocation, replayed and explained";
@@ -83,7 +84,7 @@ name_at(const void *table, size_t index)
 int
 unknown_command(const char *word)
 {
-	const char *near = nearest_name(word, name_at, commands);
+	const char *near = soma__name_near(word, strlen(word), name_at, commands);
 
 	if (word[0] == '-')
 		return usage_error(NULL, "unknown option '%s'", word);

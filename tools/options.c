@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/nearest.h"
 #include "lib/base/size.h"
 #include "tools/command.h"
 #include "tools/trace/clean.h"
@@ -106,7 +107,7 @@ unknown_option(const struct command *command, const char *text)
 		if (is_ambiguous(command->options, name, begins))
 			return usage_error(command, "option '%s' may be '--%s' or '--%s'", text, begins[0],
 					   begins[1]);
-		near = nearest_name(name, option_name_at, command->options);
+		near = soma__name_near(name, strlen(name), option_name_at, command->options);
 	}
 	if (near != NULL)
 		return usage_error(command, "unknown option '%s'; did you mean '--%s'?", text, near);
@@ -130,7 +131,7 @@ set_choice(const struct command *command, const struct option_row *row, const ch
 			return -1;
 		}
 	}
-	near = nearest_name(text, choice_at, row->choices);
+	near = soma__name_near(text, strlen(text), choice_at, row->choices);
 	if (near != NULL)
 		return usage_error(command, "--%s: '%s' is none of %s; did you mean '%s'?", row->name, text,
 				   row->argument, near);

@@ -41,7 +41,7 @@ struct soma_runtime;
  * the environment says (the defaults where it is not set, and in a set-user-id process).
  *
  * SOMA_STATUS_INVALID_VALUE: an unknown key or a bad value; the text says at which character, and
- * names the nearest key that there is.  SOMA_STATUS_NOT_FOUND: there is no such backend or device.
+ * names a key that is near, if there is one.  SOMA_STATUS_NOT_FOUND: there is no such backend or device.
  * SOMA_STATUS_IO: the trace cannot be written.  Others: what the backend returned.
  */
 enum soma_status soma_runtime_open(const char *configuration, struct soma_runtime **runtime);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define LENGTH_MAX 47
+#define EDITS_MAX 4
 
 static size_t
 least(size_t a, size_t b)
@@ -53,4 +54,16 @@ soma__name_nearest(const char *text, size_t length, soma__name_list *name_at, co
 		}
 	}
 	return best;
+}
+
+size_t
+soma__name_limit(size_t length)
+{
+	return least(length / 3 + 2, EDITS_MAX);
+}
+
+const char *
+soma__name_near(const char *text, size_t length, soma__name_list *name_at, const void *names)
+{
+	return soma__name_nearest(text, length, name_at, names, soma__name_limit(length));
 }

@@ -17,4 +17,10 @@ typedef const char *soma__name_list(const void *names, size_t index);
 const char *soma__name_nearest(const char *text, size_t length, soma__name_list *name_at, const void *names,
 			       size_t limit);
 
+/* From so many edits on a name is no misspelling of a text of that length. */
+size_t soma__name_limit(size_t length);
+
+/* soma__name_nearest() with that limit: for "did you mean". */
+const char *soma__name_near(const char *text, size_t length, soma__name_list *name_at, const void *names);
+
 #endif

@@ -147,13 +147,13 @@ is_given_before(const struct item *item)
 static enum soma_status
 no_such_option(const struct soma__option *table, const struct item *item, int shown)
 {
-	const char *nearest =
-		soma__name_nearest(item->key, item->key_length, option_name_at, table, SIZE_MAX);
+	const char *near = soma__name_near(item->key, item->key_length, option_name_at, table);
 
 	return soma__error_text(SOMA_STATUS_INVALID_VALUE,
-				"%s, character %zu: there is no option \"%.*s\"; the nearest is \"%s\"",
-				item->source, character(item, item->key), shown, item->key,
-				nearest == NULL ? "" : nearest);
+				"%s, character %zu: there is no option \"%.*s\"; %s%s%s", item->source,
+				character(item, item->key), shown, item->key,
+				near != NULL ? "the nearest is \"" : "see soma.conf(5)",
+				near != NULL ? near : "", near != NULL ? "\"" : "");
 }
 
 static enum soma_status

@@ -24,7 +24,7 @@ struct soma__backend_config {
 	int device;
 	size_t option_count;
 	/* Each for a module of the name; with `auto`, also for one that auto might have
-	 * chosen.  Any other is INVALID_VALUE with the nearest valid key. */
+	 * chosen.  Any other is INVALID_VALUE. */
 	const struct soma_backend_option *options;
 	/* See host->released in <soma/backend.h>; NULL: nobody listens. */
 	void (*released)(void *context, uint64_t ptr, uint64_t size);

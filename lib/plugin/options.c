@@ -19,19 +19,9 @@ has_prefix(const char *key, const char *name, size_t length)
 }
 
 static const char *
-nearest_key(const struct soma_backend_module *module, const char *key)
+key_at(const void *options, size_t index)
 {
-	size_t best_distance = SIZE_MAX;
-	const char *best = NULL;
-
-	for (const struct soma_backend_option_info *row = module->options; row->key != NULL; row++) {
-		size_t distance = soma__name_distance(key, strlen(key), row->key);
-		if (distance < best_distance) {
-			best_distance = distance;
-			best = row->key;
-		}
-	}
-	return best;
+	return ((const struct soma_backend_option_info *)options)[index].key;
 }
 
 static bool
@@ -51,9 +41,14 @@ check_key(const struct soma_backend_module *module, const char *key)
 					module->name, key, module->name);
 	if (has_key(module, key))
 		return SOMA_STATUS_OK;
+	const char *near = soma__name_near(key, strlen(key), key_at, module->options);
+	if (near == NULL)
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
+					"there is no option \"%s.%.63s\"; soma info --options lists those of %s",
+					module->name, key, module->name);
 	return soma__error_text(SOMA_STATUS_INVALID_VALUE,
 				"there is no option \"%s.%.63s\"; the nearest is \"%s.%s\"", module->name,
-				key, module->name, nearest_key(module, key));
+				key, module->name, near);
 }
 
 enum soma_status
@@ -96,7 +91,7 @@ is_named(const char *name, const char *key)
 struct nearest {
 	const char *key;
 	size_t distance;
-	char name[128]; /* "" when no module has options */
+	char name[128]; /* "": none is near */
 };
 
 /* Of what can be loaded; that something cannot is not what is wrong here. */
@@ -137,11 +132,33 @@ look_in_all(struct nearest *nearest, const struct soma__backend_config *config)
 	}
 }
 
+/* The module that the key's name stands for, though the config does not; NULL: there is none. */
+static const struct soma_backend_module *
+module_of(const struct soma__backend_config *config, const char *key)
+{
+	const struct soma__plugin *plugin;
+	char name[64];
+	size_t length = strcspn(key, ".");
+
+	snprintf(name, sizeof name, "%.*s", length < sizeof name ? (int)length : 0, key);
+	return soma__plugin_find(config->search, name, &plugin) == SOMA_STATUS_OK ? &plugin->module : NULL;
+}
+
 static enum soma_status
 refuse_key(const struct soma__backend_config *config, const char *key)
 {
-	struct nearest nearest = { .key = key, .distance = SIZE_MAX };
+	struct nearest nearest = { .key = key, .distance = soma__name_limit(strlen(key)) };
+	const struct soma_backend_module *module = module_of(config, key);
 
+	if (module != NULL && module->wraps != 0)
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
+					"the option \"%.63s\" is for the backend %s, and the backend is \"%.63s\"; "
+					"write backend=%s:%.63s",
+					key, module->name, config->name, module->name, config->name);
+	if (module != NULL)
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
+					"the option \"%.63s\" is for the backend %s, and the backend is \"%.63s\"",
+					key, module->name, config->name);
 	look_in_all(&nearest, config);
 	return soma__error_text(SOMA_STATUS_INVALID_VALUE,
 				"the option \"%.63s\" is of no backend in \"%.63s\"%s%s%s", key, config->name,
