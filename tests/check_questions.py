@@ -18,9 +18,10 @@ import xml.etree.ElementTree as xml
 from check_capacity import ODD, check_capacity
 from check_races import check_races
 from check_simulated import Random
-from questions import SOURCE, answer, expect, failures, samples, soma, write
+from questions import HEADER, SOURCE, answer, expect, failures, samples, soma, write
 
 HUGE = 2**64 - 1
+FAILED = "1,,alloc_failed,0,0,,64,,,"  # all that there is
 
 
 # ---- consistency ---------------------------------------------------------------------
@@ -105,8 +106,49 @@ def known_stats(folder):
     expect("allocations a second", round(stats["rates"]["allocs_per_second"]), round(4 / 1100e-9))
     early = answer(0, "stats", write(folder, "back.csv", ["500,,alloc,0,1,0x10,8,,,", "100,,free,0,1,0x10,,,,"]))
     expect("a time that goes back", (early["counts"]["backward_times"], early["lifetime_ns"]), (1, None))
-    none = answer(0, "stats", write(folder, "empty.csv", []))
-    expect("nothing", (none["allocs"], none["size"], none["rates"]), (0, None, None))
+    once = answer(0, "stats", write(folder, "once.csv", ["5,,alloc,0,1,0x10,8,,,"]))
+    expect("one event", (once["allocs"], once["lifetime_events"], once["rates"]), (1, None, None))
+
+
+def without_allocations(folder):
+    """Whatever is asked of a trace that has none: that is said, and nothing is answered."""
+    memory = '{"ph": "i", "name": "[memory]", "ts": 1, "args": {"Bytes": 8, "Device Type": 0, "Device Id": -1}}'
+    snapshot = b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces]]au."
+    traces = [("header.csv", HEADER, "a soma trace (time,thread,op,...), with no events; expected lines with the op"),
+              ("frees.csv", HEADER + "1,,free,0,0,0x10,,,,\n2,,sync,0,0,,,,,device\n3,,sync,0,0,,,,,device\n",
+               "with 1 free, 2 sync; expected"),
+              ("rmm.csv", "Thread,Time,Action,Pointer,Size,Stream\n", "expected lines with the action allocate"),
+              ("placement.csv", "id,lower,upper,size\n", "expected a line for each block"),
+              ("kineto.json", '{"traceEvents": [{"ph": "X", "name": "a"},\n%s]}' % memory,
+               "a Kineto trace (JSON), with no events, and 2 other entries; expected \"[memory]\""),
+              ("snapshot.pickle", snapshot, "expected events \"alloc\" or segments"),
+              ("umpire.replay", '{"category": "operation", "name": "replay_version"}\n', "expected operations")]
+    for name, text, message in traces:
+        path = os.path.join(folder, name)
+        with open(path, "wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode())
+        junit = ["--junit", os.path.join(folder, "junit.xml")]
+        for command in (["replay"], ["replay", "-b", "host"], ["stats"], ["check", "--max-peak", "1G"] + junit,
+                        ["diff", path], ["race"], ["fit"], ["whatif"], ["oom"], ["oom", "-c", "1G"],
+                        ["convert", "-t", "soma"]):
+            output = ["-"] if command[0] == "convert" else []
+            status, out, err = soma(*command, path, *output)
+            what = f"{name}, soma {' '.join(command)}"
+            expect(what, (status, out), (3, ""))
+            expect(f"{what}: {err}", "no allocation is in it" in err and message in err, True)
+        with open(junit[1], encoding="utf-8") as file:
+            expect(f"{name}, JUnit", "no allocation is in it" in file.read(), True)
+        status, _, err = soma("plot", "-o", os.path.join(folder, "x.svg"), path)
+        expect(f"{name}, soma plot: {err}", (status, os.path.exists(os.path.join(folder, "x.svg"))), (3, False))
+    cut = os.path.join(folder, "cut.csv")
+    with open(cut, "w", encoding="utf-8") as file:
+        file.write(HEADER + "1,,alloc,0")
+    for options in ([], ["-P"]):
+        status, out, err = soma("replay", *options, cut)
+        expect("a cut trace", (status, out), (3, ""))
+        expect(err, "cut.csv:2: the file ends in the middle of a line, and no allocation is before that" in err, True)
+    # A failure, or memory that was there at the start, is something to be asked about.
+    answer(1, "oom", write(folder, "failure.csv", ["1,,oom,0,0,,1000,,,64"]))
 
 
 def known_latencies():
@@ -150,7 +192,7 @@ KEYS = {
 def keys(folder):
     """Every key is always there."""
     example = os.path.join(SOURCE, "examples", "tiny-full.csv")
-    none = write(folder, "none.csv", [])
+    none = write(folder, "none.csv", [FAILED])
     for path in (example, none):
         for name, more in (("stats", []), ("check", ["--max-peak", "1T"]), ("diff", [path]), ("race", [])):
             expect(f"{name}: keys", sorted(answer(0, name, path, *more)), KEYS[name].split())
@@ -177,7 +219,7 @@ def known_diff(folder):
     expect("streams", [(row["stream"], row["growth_at_peak"]) for row in streams["rows"]], [("0x1", 150)])
     status, out, err = soma("diff", before, after, "--limit", "2")
     expect("text", (status, "and 3 more" in out, "2 of them new, 2 gone" in out), (1, True, True))
-    gone = answer(1, "diff", after, write(folder, "none.csv", []))
+    gone = answer(1, "diff", after, write(folder, "none.csv", [FAILED]))
     expect("all gone", (gone["gone"], gone["new"]), (3, 0))
 
 
@@ -332,10 +374,10 @@ def hostile(folder):
                                         f"3,,alloc,0,0,4096,{HUGE},,,", "4,,free,0,0,4096,,,,"])
     ask_all(wraps, (0, 1, 3))
     ask_all(write(folder, "odd.csv", ODD), (0, 1, 3))
-    many = write(folder, "streams.csv", [f"{i},,use,0,{i},4096,,,,read" for i in range(5000)])
+    many = write(folder, "streams.csv", [FAILED] + [f"{i},,use,0,{i},4096,,,,read" for i in range(5000)])
     status, out, err = soma("race", many)
     expect("more streams than can be judged", (status, "at most 4095 streams" in err), (3, True))
-    ended = write(folder, "ended.csv", [line for i in range(1, 5000) for line in (
+    ended = write(folder, "ended.csv", [FAILED] + [line for i in range(1, 5000) for line in (
         f"{i},,stream_create,0,{i},,,,,", f"{i},,sync,0,{i},,,,,", f"{i},,stream_destroy,0,{i},,,,,")])
     expect("streams that end", soma("race", ended)[0], 0)
 
@@ -354,6 +396,7 @@ def main():
     os.environ.setdefault("ASAN_OPTIONS", "allocator_may_return_null=1")
     with tempfile.TemporaryDirectory() as folder:
         known_stats(folder)
+        without_allocations(folder)
         known_latencies()
         keys(folder)
         percentiles(folder)

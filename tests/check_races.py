@@ -146,7 +146,7 @@ def check_words(folder, write, answer, soma, expect):
     nothing = write(folder, "nothing.csv", [line("alloc 7 0x1000"), line("free 9 0x1000"), line("alloc 5 0x1000")])
     status, out, err = soma("race", nothing)
     expect("nothing to judge", (status, "Nothing to judge" in out), (0, True))
-    lost = write(folder, "lost.csv", [line("sync 1"), "1,,mark,0,0,,,soma,,events lost here: 3"])
+    lost = write(folder, "lost.csv", [line("alloc 1 0x1000"), line("sync 1"), "1,,mark,0,0,,,soma,,events lost here: 3"])
     expect("lost events", (answer(0, "race", lost)["counts"]["events_lost"],
                            "Events are missing" in soma("race", lost)[1]), (True, True))
 
@@ -278,7 +278,7 @@ def check_oracle(folder, write, answer, expect):
     """What is reported is no order; and where anything is in none, something is reported."""
     raced = 0
     for seed in range(150):
-        lines = random_lines(Random(seed)) + ["sync 7"]
+        lines = random_lines(Random(seed)) + ["sync 7", "alloc 7 0x9000000"]  # one at least
         wanted = oracle(lines)
         path = write(folder, "random.csv", [line(text) for text in lines])
         found = answer(1 if wanted else 0, "race", path, "-n", "0")

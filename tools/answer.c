@@ -58,13 +58,21 @@ answer_open(const struct command *command, const char *path)
 }
 
 struct trace_reader *
+answer_try_open(const char *path, unsigned upper, struct trace_error *error)
+{
+	struct trace_options options = { .upper_inclusive = upper == 1, .needs_allocations = true };
+	struct trace_reader *reader;
+
+	trace_open(path, &options, &reader, error);
+	return reader;
+}
+
+struct trace_reader *
 answer_open_upper(const struct command *command, const char *path, unsigned upper)
 {
-	struct trace_options options = { .upper_inclusive = upper == 1 };
-	struct trace_reader *reader;
 	struct trace_error error;
+	struct trace_reader *reader = answer_try_open(path, upper, &error);
 
-	trace_open(path, &options, &reader, &error);
 	if (reader == NULL)
 		answer_error(command, error.text);
 	return reader;

@@ -19,8 +19,12 @@
 /* The operand, where there must be one.  NULL: the error was printed, *status is it. */
 const char *answer_operand(const struct command *command, int argc, char **argv, int first, int *status);
 
-/* NULL: the error was printed; the status is EXIT_INPUT. */
+/* NULL: the error was printed; the status is EXIT_INPUT.  Whatever is asked, a trace without any allocation
+ * is an error when it has been read. */
 struct trace_reader *answer_open(const struct command *command, const char *path);
+
+/* The same, with the error for the caller. */
+struct trace_reader *answer_try_open(const char *path, unsigned upper, struct trace_error *error);
 
 /* The same, with --upper as an index of upper_names. */
 struct trace_reader *answer_open_upper(const struct command *command, const char *path, unsigned upper);

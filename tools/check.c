@@ -352,13 +352,11 @@ check_reader(const struct command *command, const struct check_values *values, s
 static int
 check_path(const struct command *command, const struct check_values *values, const char *path)
 {
-	struct trace_options options = { .upper_inclusive = values->upper == 1 };
 	struct checked checked = { .path = report_clean(path) };
-	struct trace_reader *reader;
 	struct trace_error error;
+	struct trace_reader *reader = answer_try_open(path, values->upper, &error);
 	int status;
 
-	trace_open(path, &options, &reader, &error);
 	if (reader != NULL) {
 		status = check_reader(command, values, &checked, path, reader);
 	} else {

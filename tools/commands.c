@@ -62,7 +62,7 @@ const char *const exit_paragraphs[] = {
 	"--partial.",
 	"2: wrong usage: an unknown subcommand, option or value.",
 	"3: the input could not be read or replayed, which it also is not when it needs more memory than the "
-	"machine has, or the output not written.",
+	"machine has; or there is no allocation in it; or the output could not be written.",
 	NULL,
 };
 

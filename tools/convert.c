@@ -197,10 +197,8 @@ int
 command_convert(const struct command *command, int argc, char **argv)
 {
 	struct convert_values values = { .device = -1 };
-	struct trace_options options = { .format = NULL };
 	const struct trace_output_format *format;
 	struct trace_reader *reader;
-	struct trace_error error;
 	int first, end = options_parse(command, argc, argv, &values, &first);
 
 	if (end >= 0)
@@ -220,10 +218,9 @@ command_convert(const struct command *command, int argc, char **argv)
 			argv[first + 1]);
 	if (answer_is_same_file(argv[first + 1], argv[first]))
 		return usage_error(command, "'%s' is the trace itself", argv[first + 1]);
-	options.upper_inclusive = values.upper == 1;
-	trace_open(argv[first], &options, &reader, &error);
+	reader = answer_open_upper(command, argv[first], values.upper);
 	if (reader == NULL)
-		return input_error(&error);
+		return EXIT_INPUT;
 	end = convert(&values, format, argv[first + 1], reader);
 	trace_close(reader);
 	return end;

@@ -231,9 +231,7 @@ command_plot(const struct command *command, int argc, char **argv)
 {
 	struct plot_values values = { .device = REPLAY_DEVICE_ANY };
 	struct plotting plotting = { .command = command, .values = &values };
-	struct trace_options options = { .format = NULL };
 	struct trace_reader *reader;
-	struct trace_error error;
 	char *shown;
 	int first, end = options_parse(command, argc, argv, &values, &first);
 
@@ -243,10 +241,9 @@ command_plot(const struct command *command, int argc, char **argv)
 		end = read_when(command, values.when, &plotting.when, &plotting.event);
 	if (end >= 0)
 		return end;
-	options.upper_inclusive = values.upper == 1;
-	trace_open(argv[first], &options, &reader, &error);
+	reader = answer_open_upper(command, argv[first], values.upper);
 	if (reader == NULL)
-		return plot_error(NULL, error.text);
+		return EXIT_INPUT;
 	shown = report_clean(argv[first]);
 	plotting.path = shown;
 	end = plot_reader(&plotting, reader);

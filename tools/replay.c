@@ -330,7 +330,6 @@ replay_any(const struct replay_values *values, const char *path, struct trace_re
 int
 command_replay(const struct command *command, int argc, char **argv)
 {
-	struct trace_options options = { .format = NULL };
 	struct replay_values values = { .release_threshold = UINT64_MAX,
 					.device = REPLAY_DEVICE_ANY,
 					.scale = 1,
@@ -338,7 +337,6 @@ command_replay(const struct command *command, int argc, char **argv)
 					.threads = 1,
 					.twin_used_unit = 1 };
 	struct trace_reader *reader;
-	struct trace_error error;
 	char *shown;
 	int first, end = options_parse(command, argc, argv, &values, &first);
 
@@ -358,10 +356,9 @@ command_replay(const struct command *command, int argc, char **argv)
 		end = usage_error(command, "--twin-trace: '%s' is the trace itself", values.twin_trace);
 	if (end >= 0)
 		return end;
-	options.upper_inclusive = values.upper == 1;
-	trace_open(argv[first], &options, &reader, &error);
+	reader = answer_open_upper(command, argv[first], values.upper);
 	if (reader == NULL)
-		return input_error(error.text);
+		return EXIT_INPUT;
 	shown = report_clean(argv[first]);
 	end = replay_any(&values, shown, reader);
 	free(shown);

@@ -36,6 +36,7 @@ struct kineto_reader {
 	struct trace_reader *reader;
 	struct moment *moments;
 	size_t count, room, next;
+	uint64_t items; /* of the file; those that are no moment are passed over */
 	enum trace_result result; /* how the file ended */
 	struct trace_error failure;
 	struct trace_pairs pairs;
@@ -205,6 +206,7 @@ read_all(struct kineto_reader *kineto)
 
 	while (result == TRACE_OK) {
 		result = kineto_item(&items, &text, &length);
+		kineto->items += result == TRACE_OK;
 		if (result == TRACE_OK)
 			result = read_item(kineto, text, length);
 	}
@@ -267,6 +269,7 @@ kineto_next(struct trace_reader *reader, struct trace_event *event)
 
 	if (kineto->next == kineto->count) {
 		reader->failure = kineto->failure;
+		reader->passed_over = kineto->items - kineto->count;
 		return kineto->result;
 	}
 	moment = &kineto->moments[kineto->next++];
@@ -282,6 +285,9 @@ kineto_next(struct trace_reader *reader, struct trace_event *event)
 const struct trace_format trace_format_kineto = {
 	.name = "kineto",
 	.hint = "a Kineto trace (JSON)",
+	.allocations = "\"[memory]\" events of a device, which PyTorch's profiler writes with profile_memory=True "
+		       "(what soma convert writes for Perfetto is not to be read again)",
+	.others = "entries",
 	.probe = kineto_probe,
 	.open = kineto_open,
 	.next = kineto_next,

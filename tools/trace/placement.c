@@ -335,6 +335,7 @@ placement_next(struct trace_reader *reader, struct trace_event *event)
 const struct trace_format trace_format_placement = {
 	.name = "placement-csv",
 	.hint = "placement instances (id,lower,upper,...)",
+	.allocations = "a line for each block",
 	.probe = placement_probe,
 	.open = placement_open,
 	.next = placement_next,

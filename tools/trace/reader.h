@@ -17,6 +17,8 @@
 struct trace_format {
 	const char *name;
 	const char *hint; /* how such a file begins, for the message when none fits */
+	const char *allocations; /* how an allocation stands in it, for the message when there is none */
+	const char *others;      /* what passed_over counts; NULL: nothing */
 	bool has_addresses;
 	/* Whether a file that begins with these bytes is of this format.  `size` is
 	 * TRACE_PROBE_SIZE or the whole file. */
@@ -39,6 +41,9 @@ struct trace_reader {
 	const struct trace_snapshot *snapshot;
 	void *state;              /* the format's own */
 	bool upper_inclusive;     /* placement instances: see struct trace_options */
+	bool needs_allocations;   /* the same */
+	uint64_t counts[TRACE_OP_COUNT];
+	uint64_t passed_over; /* what is in the file and is no event */
 	uint64_t event_count;     /* given out */
 	enum trace_result result; /* not TRACE_OK: the end, and what it was */
 	struct trace_error failure;
@@ -63,5 +68,9 @@ enum trace_result trace_truncated_byte(struct trace_reader *reader, uint64_t off
 enum trace_result trace_truncated_line(struct trace_reader *reader, uint64_t line);
 
 enum trace_result trace_no_memory(struct trace_reader *reader);
+
+/* any.c: every event is counted; at the end `result` is what was found, or the error that there is nothing. */
+void trace_any_count(struct trace_reader *reader, const struct trace_event *event);
+enum trace_result trace_any_check(struct trace_reader *reader, enum trace_result result);
 
 #endif

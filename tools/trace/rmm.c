@@ -222,6 +222,7 @@ rmm_next(struct trace_reader *reader, struct trace_event *event)
 const struct trace_format trace_format_rmm = {
 	.name = "rmm-csv",
 	.hint = "an RMM log (Thread,Time,Action,...)",
+	.allocations = "lines with the action allocate",
 	.has_addresses = true,
 	.probe = rmm_probe,
 	.open = rmm_open,

@@ -311,6 +311,7 @@ soma_next(struct trace_reader *reader, struct trace_event *event)
 const struct trace_format trace_format_soma = {
 	.name = "soma-csv",
 	.hint = "a soma trace (time,thread,op,...)",
+	.allocations = "lines with the op alloc",
 	.has_addresses = true,
 	.probe = soma_probe,
 	.open = soma_open,

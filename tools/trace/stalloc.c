@@ -172,6 +172,7 @@ stalloc_next(struct trace_reader *reader, struct trace_event *event)
 const struct trace_format trace_format_stalloc = {
 	.name = "stalloc",
 	.hint = "an STAlloc trace (1 ADDRESS SIZE STREAM)",
+	.allocations = "lines \"1 ADDRESS SIZE STREAM\"",
 	.has_addresses = true,
 	.probe = stalloc_probe,
 	.open = stalloc_open,

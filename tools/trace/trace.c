@@ -162,6 +162,7 @@ open_reader(struct trace_reader *reader, const char *path, const struct trace_op
 		return trace_no_memory(reader);
 	strcpy(reader->path, path);
 	reader->upper_inclusive = options != NULL && options->upper_inclusive;
+	reader->needs_allocations = options != NULL && options->needs_allocations;
 	result = trace_input_open(&reader->input, reader->path, &reader->failure);
 	if (result == TRACE_OK)
 		result = find_format(reader, options != NULL ? options->format : NULL);
@@ -216,9 +217,11 @@ trace_next(struct trace_reader *reader, struct trace_event *event, struct trace_
 {
 	if (reader->result == TRACE_OK) {
 		*event = (struct trace_event){ 0 };
-		reader->result = reader->format->next(reader, event);
+		reader->result = trace_any_check(reader, reader->format->next(reader, event));
 		event->index = reader->event_count;
 		reader->event_count += reader->result == TRACE_OK;
+		if (reader->result == TRACE_OK)
+			trace_any_count(reader, event);
 	}
 	return report(reader, reader->result, error);
 }
@@ -226,7 +229,8 @@ trace_next(struct trace_reader *reader, struct trace_event *event, struct trace_
 enum trace_result
 trace_rewind(struct trace_reader *reader, struct trace_error *error)
 {
-	reader->event_count = 0;
+	reader->event_count = reader->passed_over = 0;
+	memset(reader->counts, 0, sizeof reader->counts);
 	reader->result = trace_input_rewind(&reader->input);
 	if (reader->result == TRACE_OK)
 		reader->result = reader->format->rewind(reader);

@@ -120,6 +120,9 @@ struct trace_options {
 	const char *format; /* a format's name to insist on; NULL: by content */
 	/* Of placement instances: whether a block still lives at the moment `upper`. */
 	bool upper_inclusive;
+	/* The end of a trace is an error where no allocation was before it, neither one that failed nor a
+	 * snapshot's segment. */
+	bool needs_allocations;
 };
 
 /* Opens `path` and finds its format.  On failure *reader is NULL and `error` is

@@ -342,6 +342,7 @@ umpire_next(struct trace_reader *reader, struct trace_event *event)
 const struct trace_format trace_format_umpire = {
 	.name = "umpire-replay",
 	.hint = "an Umpire replay log (JSON lines)",
+	.allocations = "operations \"allocate\"",
 	.has_addresses = true,
 	.probe = umpire_probe,
 	.open = umpire_open,
