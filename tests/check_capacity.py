@@ -281,7 +281,28 @@ def hostile():
         run("oom", path)
 
 
+def oom_text():
+    """What is equal stands once: holders by frame and by tag, and settings that come to the same."""
+    example = os.path.join(SOURCE, "examples", "tiny-full.csv")
+    status, out, _ = run("oom", "-c", "3.3G", example)
+    found = ask("oom", "-c", "3.3G", example)[1]["oom"]
+    expect(status == 1, f"oom: status {status}")
+    expect(out.count("\nBiggest holders then\n") == 1 and "by tag" not in out, out)
+    expect("a capacity of 3.52 GiB (3781165056 bytes); with anything less, down to 3.30 GiB, it fails" in out, out)
+    shown = out[out.index("What would"):]
+    expect(shown.count("(it reserves ") == len({r["peak_reserved"] for r in found["would_have_helped"]}), out)
+    expect(len(found["would_have_helped"]) > shown.count("(it reserves "), "no settings come to the same")
+    for remedy in found["would_have_helped"]:
+        expect(shown.count(remedy["change"]) >= 1, f"{remedy['change']} is missing: {out}")
+    expect(max(map(len, out.splitlines()[1:])) <= 95, out)
+    frames = trace("frames.csv", "1,,alloc,0,0,0x1000,4096,f (x.py:1),,", "2,,alloc,0,0,0x3000,4096,f (x.py:2),,",
+                   "3,,alloc,0,0,0x5000,90000000,g,,")
+    out = run("oom", "-c", "40M", frames)[1]
+    expect("\nBiggest holders then, by frame\n" in out and "\nBiggest holders then, by tag\n" in out, out)
+
+
 def check_capacity():
+    oom_text()
     causes()
     recorded()
     snapshot_oom()

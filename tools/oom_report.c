@@ -13,6 +13,7 @@
 
 #define HOLDERS_SHOWN 8
 #define NAME_WIDTH 56
+#define TEXT_WIDTH 79
 
 /* ---- holders ---------------------------------------------------------------------- */
 
@@ -138,36 +139,113 @@ print_pins(const struct oom *oom)
 	}
 }
 
-static void
-print_holders(const struct oom *oom, bool by_tag)
+static bool
+are_equal(const struct shares *a, const struct shares *b)
 {
-	struct shares shares = shares_of(oom, by_tag);
+	for (size_t i = 0; i < a->count && i < b->count; i++)
+		if (a->at[i].bytes != b->at[i].bytes || strcmp(a->at[i].name, b->at[i].name) != 0)
+			return false;
+	return a->count == b->count;
+}
+
+static void
+print_shares(const struct oom *oom, const struct shares *shares, const char *by)
+{
 	char bytes[UNITS_MAX], share[UNITS_MAX], text[4 * NAME_WIDTH + 1];
 
-	printf("\nBiggest holders then, by %s\n", by_tag ? "tag" : "frame");
-	for (size_t i = 0; i < shares.count && i < HOLDERS_SHOWN; i++)
-		printf("  %9s  %7s  %s\n", units_bytes(bytes, shares.at[i].bytes),
-		       units_percent(share, shares.at[i].bytes, oom->autopsy.moment.live_requested),
-		       report_shorten(text, sizeof text, shares.at[i].name, NAME_WIDTH));
-	if (shares.count > HOLDERS_SHOWN)
-		printf("  and %zu more\n", shares.count - HOLDERS_SHOWN);
-	shares_fini(&shares);
+	printf("\nBiggest holders then%s\n", by);
+	for (size_t i = 0; i < shares->count && i < HOLDERS_SHOWN; i++)
+		printf("  %9s  %7s  %s\n", units_bytes(bytes, shares->at[i].bytes),
+		       units_percent(share, shares->at[i].bytes, oom->autopsy.moment.live_requested),
+		       report_shorten(text, sizeof text, shares->at[i].name, NAME_WIDTH));
+	if (shares->count > HOLDERS_SHOWN)
+		printf("  and %zu more\n", shares->count - HOLDERS_SHOWN);
+}
+
+/* Twice, where frames and tags are not the same: most formats know only one of them. */
+static void
+print_holders(const struct oom *oom)
+{
+	struct shares frames = shares_of(oom, false), tags = shares_of(oom, true);
+	bool twice = !are_equal(&frames, &tags);
+
+	print_shares(oom, &frames, twice ? ", by frame" : "");
+	if (twice)
+		print_shares(oom, &tags, ", by tag");
+	shares_fini(&frames);
+	shares_fini(&tags);
+}
+
+static void
+print_capacity(const struct oom *oom)
+{
+	char size[UNITS_MAX], there[UNITS_MAX];
+
+	printf("  a capacity of %s", units_exact(size, oom->fits));
+	if (oom->claim != FIT_LEAST)
+		printf("; with one byte less it fails\n");
+	else if (oom->capacity == 0)
+		printf("; with anything less it fails\n");
+	else
+		printf("; with anything less, down to %s, it fails\n", units_bytes(there, oom->capacity));
+}
+
+static bool
+is_same_remedy(const struct oom_remedy *a, const struct oom_remedy *b)
+{
+	return a->capacity == b->capacity && a->reserved == b->reserved;
+}
+
+/* Those that come to the same are named behind the first of them. */
+static void
+print_equals(const struct oom *oom, size_t first)
+{
+	const char *label = "    the same: ";
+	size_t column = 0;
+
+	for (size_t i = first + 1; i < oom->remedy_count; i++) {
+		const struct oom_remedy *remedy = &oom->remedies[i];
+
+		if (!is_same_remedy(&oom->remedies[first], remedy))
+			continue;
+		if (column > 0 && column + 2 + strlen(remedy->text) > TEXT_WIDTH) {
+			printf(";\n");
+			column = 0;
+		}
+		column += (size_t)printf("%s%s", column == 0 ? label : "; ", remedy->text);
+		label = "              ";
+	}
+	if (column > 0)
+		putchar('\n');
+}
+
+static void
+print_settings(const struct oom *oom)
+{
+	char reserved[UNITS_MAX];
+
+	for (size_t i = 0; i < oom->remedy_count; i++) {
+		bool shown = false;
+
+		for (size_t j = 0; j < i; j++)
+			shown |= is_same_remedy(&oom->remedies[j], &oom->remedies[i]);
+		if (shown)
+			continue;
+		printf("  %s (it reserves %s)\n", oom->remedies[i].text,
+		       units_bytes(reserved, oom->remedies[i].reserved));
+		print_equals(oom, i);
+	}
 }
 
 static void
 print_remedies(const struct oom *oom)
 {
-	char size[UNITS_MAX], reserved[UNITS_MAX];
+	char size[UNITS_MAX];
 
 	printf("\nWhat would have helped (each replayed, and it passed)\n");
 	if (oom->fits > 0)
-		printf("  a capacity of %s (%" PRIu64 ")%s\n", units_bytes(size, oom->fits), oom->fits,
-		       oom->claim == FIT_LEAST ? ": with one byte less it fails, and with anything less down "
-						 "to what there was"
-					       : ": with one byte less it fails");
-	for (size_t i = 0; i < oom->remedy_count; i++)
-		printf("  %s (it reserves %s)\n", oom->remedies[i].text,
-		       units_bytes(reserved, oom->remedies[i].reserved));
+		print_capacity(oom);
+	print_settings(oom);
 	if (oom->capacity > 0 && !oom->reproduced)
 		printf("  The replay under %s passes: what the recorded allocator ran into, the model does "
 		       "not "
@@ -199,8 +277,7 @@ print_text(const struct oom *oom)
 	printf("\nReason: %s\n\n", oom->reason);
 	print_moment(oom);
 	print_pins(oom);
-	print_holders(oom, false);
-	print_holders(oom, true);
+	print_holders(oom);
 	print_remedies(oom);
 }
 

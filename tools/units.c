@@ -17,6 +17,12 @@ units_bytes(char *buffer, uint64_t bytes)
 }
 
 char *
+units_exact(char *buffer, uint64_t bytes)
+{
+	return soma__size_exact(buffer, bytes);
+}
+
+char *
 units_count(char *buffer, uint64_t count)
 {
 	char digits[24];

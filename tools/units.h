@@ -8,10 +8,13 @@
 
 #include <stdint.h>
 
-#define UNITS_MAX 48 /* at least SOMA__SIZE_TEXT_MAX */
+#define UNITS_MAX 48 /* at least SOMA__SIZE_EXACT_MAX */
 
 /* "1.66 GiB", "512 B": three significant digits, binary units. */
 char *units_bytes(char *buffer, uint64_t bytes);
+
+/* The same with the bytes behind it where three digits hide some: "3.10 MiB (3249138 bytes)". */
+char *units_exact(char *buffer, uint64_t bytes);
 
 /* "15,617" */
 char *units_count(char *buffer, uint64_t count);
