@@ -57,6 +57,8 @@ def consistent(sample):
     replay = ask("replay", sample)[1]
     base = ask("whatif", sample)[1]["rows"][0]
     expect(base["peak_reserved"] == replay["peak_reserved"], f"{sample}: whatif's baseline")
+    if replay["counts"]["maps"] == 0:
+        expect(base["segments"] == replay["segments"] + replay["counts"]["start_segments"], f"{sample}: segments")
     fit = ask("fit", sample)[1]
     expect(fit["peak_live_requested"] == replay["peak_live_requested"], f"{sample}: fit's bound")
     for row in fit["policies"]:
@@ -212,6 +214,20 @@ def snapshot_oom():
     expect(oom and oom["recorded"] and oom["requested"] == 64 * MIB and oom["device_free"] == 2 * MIB, f"snapshot: {oom}")
     expect(oom["capacity"] == 22 * MIB and oom["short_by"] == 62 * MIB and oom["passes_at"] == 84 * MIB, f"snapshot: {oom}")
     expect(oom["holders_by_tag"][0]["name"] == "train", f"snapshot: {oom['holders_by_tag']}")
+    segments_from_before(segment, entry("alloc", base, 5 * MIB), entry("free_completed", base, 5 * MIB))
+
+
+def segments_from_before(segment, alloc, free):
+    """A segment that is there when the trace begins counts in every row of whatif, as one that is made later does."""
+    path = os.path.join(work.name, "before.pickle")
+    with open(path, "wb") as out:
+        pickle.dump(dict(segments=[segment], device_traces=[[alloc, free, dict(alloc)]], allocator_settings={},
+                         external_annotations=[]), out, protocol=4)
+    answer = ask("whatif", "--set", "max_split_size_mb=64", "--set", "expandable_segments=True", path)[1]
+    rows = [(row["segments"], row["segments_at_start"]) for row in answer["rows"]]
+    expect(rows[0] == (1, 1) and rows[1][0] >= 1 and rows[2][0] >= 1, f"segments from before: {rows}")
+    out = run("whatif", path)[1]
+    expect("\n1 segment is held when the trace begins, and counted.\n" in out, out)
 
 
 # ---- the others -------------------------------------------------------------------------

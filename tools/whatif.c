@@ -26,6 +26,8 @@ const char *const whatif_paragraphs[] = {
 	"max_non_split_rounding_mb, garbage_collection_threshold (of the capacity: it does nothing without "
 	"one), roundup_power2_divisions (a number, or a list such as [256:1,512:2,>:4]), "
 	"expandable_segments. A further one, capacity, sets the most that may be reserved.",
+	"The segments are counted as often as the driver is asked for one, and those that are held when the trace "
+	"begins as well; of expandable segments and mapped pages, the calls that map.",
 	"Recorded segments are reused where they fit. Segments that the trace releases are released here, too, "
 	"where they are free.",
 	NULL,
@@ -125,6 +127,16 @@ print_parity(const struct replay_parity *parity)
 		       parity->disturbed ? " (the capacity made segments go)" : "");
 }
 
+/* How often the driver was asked for memory.  What is held when the trace begins was asked for, too, which some rows
+ * adopt and others make anew; and of pages that are mapped it is each call. */
+static uint64_t
+segments_of(const struct replay_result *result)
+{
+	const struct replay_counts *counts = &result->counts;
+
+	return counts->maps > 0 ? counts->maps : counts->start_segments + counts->segments;
+}
+
 static void
 print_row(const struct row *row, const struct replay_result *baseline)
 {
@@ -140,7 +152,7 @@ print_row(const struct row *row, const struct replay_result *baseline)
 			 100 * ((double)result->peak_reserved / (double)baseline->peak_reserved - 1));
 	printf("%10s %8s %8s %8" PRIu64 "  %-40s", units_bytes(reserved, result->peak_reserved), change,
 	       units_percent(share, result->peak_live_requested, result->peak_reserved),
-	       result->counts.segments, row->text != NULL ? row->text : "(as it is)");
+	       segments_of(result), row->text != NULL ? row->text : "(as it is)");
 	if (result->oom.happened)
 		printf("  out of memory at event %" PRIu64 ", %s short", result->oom.event,
 		       units_bytes(missing, result->oom.short_by));
@@ -160,6 +172,10 @@ print_text(const struct table_of_rows *table, uint64_t capacity)
 	printf("\n%10s %8s %8s %8s  %s\n", "reserved", "", "used", "segments", "settings");
 	for (size_t i = 0; i < table->count; i++)
 		print_row(&table->rows[i], baseline);
+	if (baseline->counts.start_segments > 0)
+		printf("\n%s %s held when the trace begins, and counted.\n",
+		       units_plural(size, baseline->counts.start_segments, "segment"),
+		       baseline->counts.start_segments == 1 ? "is" : "are");
 }
 
 /* ---- JSON -------------------------------------------------------------------------- */
@@ -181,7 +197,8 @@ row_object(const struct row *row)
 		   json_real(result->peak_reserved > 0 ? (double)result->peak_live_requested /
 								 (double)result->peak_reserved
 						       : 0));
-	report_put(object, "segments", report_number(result->counts.segments));
+	report_put(object, "segments", report_number(segments_of(result)));
+	report_put(object, "segments_at_start", report_number(result->counts.start_segments));
 	report_put(object, "failed", report_number(result->counts.failed));
 	report_put(object, "oom", report_oom(&result->oom));
 	return object;
