@@ -104,6 +104,11 @@ def known_stats(folder):
            [(2, 1500)])
     expect("rates", stats["rates"]["duration_ns"], 1100)
     expect("allocations a second", round(stats["rates"]["allocs_per_second"]), round(4 / 1100e-9))
+    fast = write(folder, "fast.csv", [f"{i * 85000},,alloc,0,1,{i + 1}000,8,,," for i in range(30)])
+    expect("a rate", "Allocations                 12,170 a second" in soma("stats", fast)[1], True)
+    single = soma("stats", write(folder, "single.csv", ["1,,alloc,0,1,0x10,8,,,"]))[1]
+    expect(f"one of each: {single}", " 1 event\n" in single and "1  block, at event 0" in single, True)
+    expect("one limit", "1 of 1 limit kept\n" in soma("check", fast, "--max-peak", "1G")[1], True)
     early = answer(0, "stats", write(folder, "back.csv", ["500,,alloc,0,1,0x10,8,,,", "100,,free,0,1,0x10,,,,"]))
     expect("a time that goes back", (early["counts"]["backward_times"], early["lifetime_ns"]), (1, None))
     once = answer(0, "stats", write(folder, "once.csv", ["5,,alloc,0,1,0x10,8,,,"]))

@@ -146,6 +146,10 @@ def check_words(folder, write, answer, soma, expect):
     nothing = write(folder, "nothing.csv", [line("alloc 7 0x1000"), line("free 9 0x1000"), line("alloc 5 0x1000")])
     status, out, err = soma("race", nothing)
     expect("nothing to judge", (status, "Nothing to judge" in out), (0, True))
+    one = write(folder, "one.csv", [line("alloc 7 0x1000"), line("use 9 0x1000"), line("wait 9 3"), line("use 9 0x9000")])
+    out = soma("race", one)[1]
+    expect(f"one of each: {out}", "\n1 race found\n" in out and "  1 wait for what" in out and "  1 use of no block" in out,
+           True)
     lost = write(folder, "lost.csv", [line("alloc 1 0x1000"), line("sync 1"), "1,,mark,0,0,,,soma,,events lost here: 3"])
     expect("lost events", (answer(0, "race", lost)["counts"]["events_lost"],
                            "Events are missing" in soma("race", lost)[1]), (True, True))

@@ -141,7 +141,7 @@ START_TEST(the_text_says_peak_parity_and_verdict)
 		"  Peak live requested       1.46 KiB  at event 2\n",
 		"  Peak reserved             2.00 MiB\n",
 		"  Rounding waste               548 B\n",
-		"\n2 of 2 recorded addresses reproduced, 1 of 1 recorded segments\n",
+		"\n2 of 2 recorded addresses reproduced, 1 of 1 recorded segment\n",
 		"No capacity was set, and nothing failed.\n",
 	};
 	struct replayed replayed;
@@ -244,12 +244,42 @@ START_TEST(quantities_read_well)
 	ck_assert_str_eq(units_count(buffer, 1234567), "1,234,567");
 	ck_assert_str_eq(units_percent(buffer, 1, 3), "33.3 %");
 	ck_assert_str_eq(units_percent(buffer, 1, 0), "-");
+	ck_assert_str_eq(units_exact(buffer, 1024), "1.00 KiB");
+	ck_assert_str_eq(units_exact(buffer, 1783664516), "1.66 GiB (1783664516 bytes)");
+	ck_assert_str_eq(units_part(buffer, 0, 1, "limit"), "0 of 1 limit");
+	ck_assert_str_eq(units_part(buffer, 1, 2, "limit"), "1 of 2 limits");
 	ck_assert_str_eq(units_plural(buffer, 1, "block"), "1 block");
 	ck_assert_str_eq(units_plural(buffer, 1000, "block"), "1,000 blocks");
 }
 END_TEST
 
-UNIT_MAIN("report", the_object_has_all_its_keys_and_no_others, the_object_has_exact_bytes,
+START_TEST(rates_have_no_exponent)
+{
+	static const struct {
+		double rate;
+		const char *text;
+	} rows[] = {
+		{ 0, "0" },
+		{ 3e-9, "0.0000000030" },
+		{ 0.0251, "0.025" },
+		{ 0.9, "0.90" },
+		{ 1, "1.00" },
+		{ 9.996, "10.0" },
+		{ 37.11, "37.1" },
+		{ 99.94, "99.9" },
+		{ 99.96, "100" },
+		{ 11700.4, "11,700" },
+		{ 3e18, "3,000,000,000,000,000,000" },
+		{ 1e300, "9,223,372,036,854,775,807" },
+	};
+	char buffer[UNITS_MAX];
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		ck_assert_str_eq(units_rate(buffer, rows[i].rate), rows[i].text);
+}
+END_TEST
+
+UNIT_MAIN("report", rates_have_no_exponent, the_object_has_all_its_keys_and_no_others, the_object_has_exact_bytes,
 	  out_of_memory_and_a_difference_are_objects, the_text_says_peak_parity_and_verdict,
 	  the_text_says_out_of_memory_and_why, a_picture_is_written_in_the_format_of_its_name,
 	  a_picture_that_cannot_be_written_says_why, a_picture_that_fails_leaves_what_was_there,

@@ -217,7 +217,7 @@ holder_text(const struct judged *judged)
 static void
 print_text(const struct checked *checked)
 {
-	char text[384];
+	char text[384], kept[UNITS_MAX];
 
 	printf("%s\n", checked->path);
 	for (size_t i = 0; i < checked->count; i++) {
@@ -230,7 +230,7 @@ print_text(const struct checked *checked)
 			printf("%23s %s\n", "", holder);
 		free(holder);
 	}
-	printf("%zu of %zu limits kept\n", checked->count - checked->violated, checked->count);
+	printf("%s kept\n", units_part(kept, checked->count - checked->violated, checked->count, "limit"));
 }
 
 static json_t *

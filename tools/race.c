@@ -115,22 +115,22 @@ print_race(const struct trace_reader *reader, const struct race *race)
 }
 
 static void
-note(uint64_t count, const char *text)
+note(uint64_t count, const char *noun, const char *text)
 {
 	char number[UNITS_MAX];
 
 	if (count > 0)
-		printf("  %s %s\n", units_count(number, count), text);
+		printf("  %s %s\n", units_plural(number, count, noun), text);
 }
 
 static void
 print_notes(const struct races *races)
 {
-	note(races->unknown_waits, "waits for events that were never recorded: they order nothing");
-	note(races->unknown_uses, "uses of no block that the trace allocated");
-	note(races->unknown_frees, "frees of blocks that were not live");
-	note(races->overwritten, "blocks allocated over while live: not judged");
-	note(races->forgotten, "freed blocks forgotten: the reuse of their memory was not judged");
+	note(races->unknown_waits, "wait", "for what was never recorded: nothing is ordered by that");
+	note(races->unknown_uses, "use", "of no block that the trace allocated");
+	note(races->unknown_frees, "free", "of what was not live");
+	note(races->overwritten, "block", "allocated over while live: not judged");
+	note(races->forgotten, "freed block", "forgotten: the reuse of that memory was not judged");
 	if (races->lost)
 		printf("  Events are missing, says the recorder: what is found may be due to that\n");
 	if (races->total > 0 && races->records + races->waits == 0)

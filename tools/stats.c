@@ -110,7 +110,7 @@ print_live(const struct census *census)
 {
 	char note[2 * UNITS_MAX], where[ANSWER_EVENT_MAX], text[UNITS_MAX];
 
-	snprintf(note, sizeof note, "blocks, %s%s", census->most_live_event == CENSUS_AT_START ? "" : "at ",
+	snprintf(note, sizeof note, "%s, %s%s", census->most_live == 1 ? "block" : "blocks", census->most_live_event == CENSUS_AT_START ? "" : "at ",
 		 answer_event_text(where, census->most_live_event));
 	count_line("Live at most", census->most_live, note);
 	printf("  %-24s%10s  %s%s\n", "Peak live requested", units_bytes(text, census->peak_bytes),
@@ -130,14 +130,14 @@ exception_line(const char *label, uint64_t count, const char *note)
 static void
 print_exceptions(const struct census *census)
 {
-	exception_line("Live at the start", census->start_blocks, "blocks allocated before the trace begins");
+	exception_line("Live at the start", census->start_blocks, "allocated before the trace begins");
 	exception_line("Frees not completed", census->pending, "at the end, of those that complete later");
 	exception_line("Frees elsewhere", census->stray_frees, "on another stream than the allocation's");
-	exception_line("Unknown frees", census->unknown_frees, "of blocks that were not live");
+	exception_line("Unknown frees", census->unknown_frees, "of what was not live");
 	exception_line("Overwritten blocks", census->overwritten,
 		       "allocated again while live; taken as freed");
 	exception_line("Ignored allocations", census->ignored, "of no bytes, or at no address");
-	exception_line("Beyond any memory", census->too_big, "blocks above 256 TiB; they hold nothing here");
+	exception_line("Beyond any memory", census->too_big, "above 256 TiB: counted as nothing here");
 	exception_line("Recorded failures", census->recorded_failed, "that the trace itself tells of");
 	exception_line("Times that go back", census->backwards,
 		       "left out where a span would end before it began");
@@ -152,17 +152,17 @@ a_second(const struct census *census, uint64_t count)
 static void
 print_rates(const struct census *census)
 {
-	char time[UNITS_MAX], bytes[UNITS_MAX];
+	char time[UNITS_MAX], text[UNITS_MAX];
 	double rate;
 
 	if (!census_has_times(census))
 		return;
 	rate = a_second(census, census->bytes);
 	printf("\nRates, over %s\n", duration(time, census->last_ns - census->first_ns));
-	printf("  %-24s%10.4g a second\n", "Allocations", a_second(census, census->allocs));
-	printf("  %-24s%10.4g a second\n", "Frees", a_second(census, census->frees));
+	printf("  %-24s%10s a second\n", "Allocations", units_rate(text, a_second(census, census->allocs)));
+	printf("  %-24s%10s a second\n", "Frees", units_rate(text, a_second(census, census->frees)));
 	printf("  %-24s%10s a second\n", "Bytes allocated",
-	       units_bytes(bytes, rate < 0x1p63 ? (uint64_t)rate : INT64_MAX));
+	       units_bytes(text, rate < 0x1p63 ? (uint64_t)rate : INT64_MAX));
 }
 
 static void

@@ -5,6 +5,7 @@
 #include "tools/units.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,5 +54,31 @@ units_plural(char *buffer, uint64_t count, const char *noun)
 	char number[UNITS_MAX];
 
 	snprintf(buffer, UNITS_MAX, "%s %s%s", units_count(number, count), noun, count == 1 ? "" : "s");
+	return buffer;
+}
+
+char *
+units_part(char *buffer, uint64_t part, uint64_t whole, const char *noun)
+{
+	char all[UNITS_MAX];
+	int room = UNITS_MAX - (int)strlen(units_count(buffer, part)) - (int)sizeof " of ";
+
+	strcat(buffer, " of ");
+	strncat(buffer, units_plural(all, whole, noun), room > 0 ? (size_t)room : 0);
+	return buffer;
+}
+
+/* Whole numbers from 100 on; below, three digits, and below 1 two, never an exponent. */
+char *
+units_rate(char *buffer, double rate)
+{
+	if (!(rate < 0x1p63))
+		return units_count(buffer, INT64_MAX);
+	if (rate >= 99.95)
+		return units_count(buffer, (uint64_t)(rate + 0.5));
+	if (rate >= 1 || rate <= 0)
+		snprintf(buffer, UNITS_MAX, "%.*f", rate < 9.995 && rate > 0 ? 2 : rate > 0 ? 1 : 0, rate);
+	else
+		snprintf(buffer, UNITS_MAX, "%.*f", (int)fmin(1 - floor(log10(rate)), 20), rate);
 	return buffer;
 }

@@ -25,4 +25,10 @@ char *units_percent(char *buffer, uint64_t part, uint64_t whole);
 /* "1 block", "12,345 blocks" */
 char *units_plural(char *buffer, uint64_t count, const char *noun);
 
+/* "1 of 1 limit", "1 of 12,345 limits" */
+char *units_part(char *buffer, uint64_t part, uint64_t whole, const char *noun);
+
+/* How many in a second: "12,345", "37.1", "0.025". */
+char *units_rate(char *buffer, double rate);
+
 #endif

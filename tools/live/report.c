@@ -192,7 +192,7 @@ twin_verdict(FILE *out, const struct live_report *report)
 	fprintf(out, "The model and the backend's pool were compared %s",
 		units_plural(count, twin->report.compared, "time"));
 	if (twin->report.skipped > 0)
-		fprintf(out, " (and %" PRIu64 " times could not be)", twin->report.skipped);
+		fprintf(out, " (and %s could not be)", units_plural(count, twin->report.skipped, "time"));
 	fprintf(out, "%s.\n", twin->used.what.happened || twin->reserved.what.happened ? "" : ", and agree");
 	if (twin->used.what.happened)
 		divergence(out, "USED", &twin->used);

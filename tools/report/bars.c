@@ -237,7 +237,7 @@ say_left_out(const struct plot *plot, size_t left_out, uint64_t bytes)
 {
 	char count[UNITS_MAX], size[UNITS_MAX], text[128];
 
-	snprintf(text, sizeof text, "not shown: %s smaller segments with %s", units_count(count, left_out),
+	snprintf(text, sizeof text, "not shown: %s with %s", units_plural(count, left_out, "smaller segment"),
 		 units_bytes(size, bytes));
 	plot_set_font(plot, FONT_TEXT, false);
 	plot_set_color(plot, plot_alarm);

@@ -91,7 +91,7 @@ picture_note(char *buffer, const struct picture *picture)
 	if (picture->kind == PICTURE_MEMORY)
 		note_blocks(buffer, &picture->scene->blocks);
 	else if (picture->kind == PICTURE_MAP && map->merged > 0)
-		snprintf(buffer, PICTURE_NOTE_MAX, "%s small blocks are not told apart, in %s",
-			 units_count(count, map->merged), units_bytes(size, map->merged_bytes));
+		snprintf(buffer, PICTURE_NOTE_MAX, "not told apart: %s in %s",
+			 units_plural(count, map->merged, "small block"), units_bytes(size, map->merged_bytes));
 	return buffer;
 }

@@ -121,12 +121,12 @@ counts(FILE *out, const struct replay_result *result)
 		snprintf(note, sizeof note, "and %s at the start",
 			 units_plural(size, c->start_segments, "segment"));
 	count_line(out, "Segments", c->segments, note);
-	exception_line(out, "Maps", c->maps, "calls, each for one range of pages");
+	exception_line(out, "Maps", c->maps, "a call for each range of pages");
 	exception_line(out, "Unmaps", c->unmaps, "");
 	snprintf(note, sizeof note, "of those, for %s needed elsewhere",
 		 units_plural(size, c->pages_stolen, "page"));
 	exception_line(out, "Steals", c->steals, note);
-	exception_line(out, "Live at the start", c->start_blocks, "blocks allocated before the trace begins");
+	exception_line(out, "Live at the start", c->start_blocks, "allocated before the trace begins");
 	snprintf(note, sizeof note, "%s of %s", c->live_blocks == 1 ? "block" : "blocks",
 		 units_bytes(size, c->live_bytes));
 	count_line(out, "Live at the end", c->live_blocks, note);
@@ -140,7 +140,7 @@ oddities(FILE *out, const struct replay_result *result)
 	const struct replay_counts *c = &result->counts;
 	char note[96];
 
-	snprintf(note, sizeof note, "of blocks that were not live; the first: event %" PRIu64 ", 0x%" PRIx64,
+	snprintf(note, sizeof note, "of what was not live; the first: event %" PRIu64 ", 0x%" PRIx64,
 		 result->first_unknown_event, result->first_unknown_ptr);
 	exception_line(out, "Unknown frees", c->unknown_frees, note);
 	exception_line(out, "Overwritten blocks", c->overwritten,
@@ -177,13 +177,15 @@ holders(FILE *out, const struct report *report)
 static void
 parity(FILE *out, const struct replay_parity *parity)
 {
+	char part[UNITS_MAX];
+
 	if (!parity->applies)
 		return;
-	fprintf(out, "\n%" PRIu64 " of %" PRIu64 " recorded addresses reproduced", parity->reproduced,
-		parity->recorded);
+	fprintf(out, "\n%" PRIu64 " of %" PRIu64 " recorded %s reproduced", parity->reproduced, parity->recorded,
+		parity->recorded == 1 ? "address" : "addresses");
 	if (parity->segments_recorded > 0)
-		fprintf(out, ", %" PRIu64 " of %" PRIu64 " recorded segments", parity->segments_reproduced,
-			parity->segments_recorded);
+		fprintf(out, ", %s", units_part(part, parity->segments_reproduced, parity->segments_recorded,
+						"recorded segment"));
 	fprintf(out, "%s\n", parity->disturbed ? " (the capacity made segments go)" : "");
 	if (parity->differs && parity->got_ptr != 0)
 		fprintf(out,
