@@ -4,6 +4,8 @@
  */
 #include "tests/plot_fixture.h"
 
+#include <cairo.h>
+
 #include "tools/answer.h"
 
 static char *
@@ -197,6 +199,82 @@ START_TEST(a_page_that_cannot_be_written_says_why)
 }
 END_TEST
 
+/* ---- a histogram's pixels ---- */
+
+#define BUCKETS 28
+
+/* Of sizes from 1 byte on, a bar for each power of two, and blocks enough for long values. */
+static char *
+lines_of_all_sizes(void)
+{
+	char *text = malloc(BUCKETS * 1100 * 64), *to = text;
+
+	ck_assert_ptr_nonnull(text);
+	for (unsigned i = 0, at = 1; i < BUCKETS; i++)
+		for (unsigned n = i % 2 ? 1003 : 2; n > 0; n--, at++)
+			to += sprintf(to, "%u,,alloc,0,1,0x%x00000000,%u,a%u,,\n", at, at, 1u << i, i % 3);
+	return text;
+}
+
+static bool
+is_white(cairo_surface_t *picture, int x, int y)
+{
+	const unsigned char *row = cairo_image_surface_get_data(picture) + (size_t)y * (size_t)cairo_image_surface_get_stride(picture);
+	const unsigned char *pixel = row + 4 * (size_t)x;
+
+	return pixel[0] == 255 && pixel[1] == 255 && pixel[2] == 255;
+}
+
+static unsigned
+count_dark(cairo_surface_t *picture, int left, int right, int y)
+{
+	unsigned count = 0;
+
+	for (int x = left; x < right; x++)
+		count += !is_white(picture, x, y);
+	return count;
+}
+
+/* As plot.c and sizes.c place them: a panel from `top` on, bars of the same width from the left. */
+static void
+check_panel(cairo_surface_t *picture, double top)
+{
+	double pitch = 1.5 * 810 / BUCKETS;
+
+	for (int i = 0; i < BUCKETS; i++) {
+		int left = (int)(1.5 * 96 + pitch * i + 2), right = (int)(1.5 * 96 + pitch * (i + 1) - 1);
+		int y = (int)(1.5 * top), bottom = (int)(1.5 * (top + 260) - 3);
+
+		while (y < bottom && count_dark(picture, left, right, y) == 0)
+			y++;
+		/* The highest thing over a bar is its value, which is narrower than the bar. */
+		ck_assert_int_lt(y, bottom);
+		ck_assert_uint_lt(count_dark(picture, left, right, y), (unsigned)(0.6 * pitch));
+		for (int line = (int)(1.5 * top); i > 0 && line < bottom; line++)
+			ck_assert_msg(is_white(picture, left - 2, line), "bar %d: something runs into it at %d", i, line);
+	}
+}
+
+START_TEST(every_bar_of_a_histogram_has_its_value_and_none_runs_into_another)
+{
+	struct taken taken;
+	char *lines = lines_of_all_sizes();
+
+	take(&taken, lines, options_for(NULL), NULL);
+	struct report report = report_of(&taken);
+	struct picture picture = { .report = &report, .scene = &taken.scene, .kind = PICTURE_SIZES };
+	ck_assert_ptr_null(picture_write("check_sizes.png", &picture));
+	cairo_surface_t *surface = cairo_image_surface_create_from_png("check_sizes.png");
+	ck_assert_int_eq(cairo_image_surface_get_width(surface), 1920);
+	check_panel(surface, 84);
+	check_panel(surface, 84 + 260 + 40);
+	cairo_surface_destroy(surface);
+	unlink("check_sizes.png");
+	take_end(&taken);
+	free(lines);
+}
+END_TEST
+
 START_TEST(the_format_is_by_the_name)
 {
 	ck_assert_int_eq(picture_format_of("a.svg"), PICTURE_SVG);
@@ -217,6 +295,6 @@ START_TEST(an_output_that_is_the_trace_is_told_from_one_that_is_not)
 }
 END_TEST
 
-UNIT_MAIN("plot_files", every_kind_is_written_in_every_format, tiny_and_strange_traces_are_drawn,
+UNIT_MAIN("plot_files", every_bar_of_a_histogram_has_its_value_and_none_runs_into_another, every_kind_is_written_in_every_format, tiny_and_strange_traces_are_drawn,
 	  a_large_trace_makes_a_bounded_picture, a_page_that_cannot_be_written_says_why,
 	  the_format_is_by_the_name, an_output_that_is_the_trace_is_told_from_one_that_is_not)

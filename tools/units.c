@@ -18,6 +18,15 @@ units_bytes(char *buffer, uint64_t bytes)
 }
 
 char *
+units_power(char *buffer, unsigned power)
+{
+	static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+
+	snprintf(buffer, UNITS_MAX, "%u %s", 1u << power % 10, names[power / 10 % 7]);
+	return buffer;
+}
+
+char *
 units_exact(char *buffer, uint64_t bytes)
 {
 	return soma__size_exact(buffer, bytes);

@@ -13,7 +13,10 @@
 /* "1.66 GiB", "512 B": three significant digits, binary units. */
 char *units_bytes(char *buffer, uint64_t bytes);
 
-/* The same with the bytes behind it where three digits hide some: "3.10 MiB (3249138 bytes)". */
+/* A power of two, of two or three digits at most: "512 B", "1 KiB", "64 MiB". */
+char *units_power(char *buffer, unsigned power);
+
+/* As units_bytes(), with the bytes behind it where three digits hide some: "3.10 MiB (3249138 bytes)". */
 char *units_exact(char *buffer, uint64_t bytes);
 
 /* "15,617" */

@@ -211,13 +211,13 @@ static void
 draw_scale(const struct bars *bars)
 {
 	const struct plot *plot = bars->plot;
-	uint64_t bytes = 1;
+	unsigned power = 0;
 	char text[UNITS_MAX];
 	double y = plot->top + plot->height + 26, width;
 
-	while ((double)bytes * bars->scale < 60 && bytes < UINT64_MAX / 4)
-		bytes *= 2;
-	width = (double)bytes * bars->scale;
+	while ((double)((uint64_t)1 << power) * bars->scale < 60 && power < 62)
+		power++;
+	width = (double)((uint64_t)1 << power) * bars->scale;
 	plot_set_color(plot, plot_ink);
 	cairo_set_line_width(plot->cr, 1.2);
 	cairo_move_to(plot->cr, plot->left, y - 5);
@@ -226,7 +226,7 @@ draw_scale(const struct bars *bars)
 	cairo_line_to(plot->cr, plot->left + width, y - 5);
 	cairo_stroke(plot->cr);
 	plot_set_font(plot, FONT_TEXT, false);
-	plot_text(plot, plot->left + width + 10, y + 4, 0, units_bytes(text, bytes));
+	plot_text(plot, plot->left + width + 10, y + 4, 0, units_power(text, power));
 	plot_set_font(plot, FONT_SMALL - 2, false);
 	plot_set_color(plot, plot_faint);
 	plot_text(plot, plot->left - 8, plot->top - 10, 1, "address");

@@ -80,6 +80,18 @@ share_note(char *buffer, size_t size, uint64_t bytes, uint64_t all)
 	return buffer;
 }
 
+/* Blocks of no layer may be seen though they hold nothing at the peak. */
+static bool
+has_others(const struct plot *plot)
+{
+	const uint64_t *count = plot->picture->scene->sizes.layer_count[plot->layers->by][LAYER_OTHER];
+
+	for (unsigned i = 0; i < SCENE_SIZES; i++)
+		if (count[i] > 0)
+			return true;
+	return false;
+}
+
 static void
 layer_entries(struct legend *legend)
 {
@@ -90,7 +102,7 @@ layer_entries(struct legend *legend)
 	for (size_t i = 0; i < layers->count; i++)
 		rest -= layers->at[i].bytes < rest ? layers->at[i].bytes : rest;
 	snprintf(name, sizeof name, "all other %ss", scene_by_names[layers->by]);
-	if (rest > 0 || layers->count == 0)
+	if (rest > 0 || layers->count == 0 || has_others(legend->plot))
 		area_entry(legend, plot_other, layers->count > 0 ? name : "live",
 			   share_note(note, sizeof note, rest, peak));
 	for (size_t i = layers->count; i > 0; i--)

@@ -10,9 +10,11 @@
 #include "tools/units.h"
 
 #define PANEL_GAP 40.0
-#define BAR_SHARE 0.82   /* of the distance between bars */
-#define LABEL_WIDTH 62.0 /* of a size */
-#define HEADROOM 1.14    /* for the value above the highest bar */
+#define BAR_SHARE 0.82 /* of the distance between bars */
+#define LABEL_GAP 12.0
+#define FONT_VALUE (FONT_SMALL - 2)
+#define HEADROOM 1.14         /* for the value above the highest bar */
+#define HEADROOM_UPRIGHT 1.28
 
 struct panel {
 	const struct plot *plot;
@@ -22,6 +24,7 @@ struct panel {
 	double top, height;
 	unsigned first, count; /* buckets */
 	bool bytes;
+	bool upright; /* the values */
 };
 
 static double
@@ -58,26 +61,45 @@ value_text(char *text, size_t size, const struct panel *panel, uint64_t value)
 		snprintf(text, size, "%" PRIu64 "M", value / 1000000);
 }
 
-/* The value over a bar, where it does not run into the one before, which ends at `last`. */
-static double
-draw_value(const struct panel *panel, double x, double y, uint64_t value, double last)
+/* Whether every value fits over its own bar, with nothing of its neighbours': else all are upright. */
+static bool
+values_fit(const struct panel *panel)
+{
+	char text[UNITS_MAX];
+
+	plot_set_font(panel->plot, FONT_VALUE, false);
+	for (unsigned i = 0; i < panel->count; i++) {
+		value_text(text, sizeof text, panel, panel->all[panel->first + i]);
+		if (panel->all[panel->first + i] > 0 && plot_text_width(panel->plot, text) > pitch_of(panel) - 2)
+			return false;
+	}
+	return true;
+}
+
+static void
+draw_value(const struct panel *panel, double x, double y, uint64_t value)
 {
 	const struct plot *plot = panel->plot;
 	char text[UNITS_MAX];
-	double half;
 
+	if (value == 0)
+		return;
 	value_text(text, sizeof text, panel, value);
-	plot_set_font(plot, FONT_SMALL - 2, false);
+	plot_set_font(plot, FONT_VALUE, false);
 	plot_set_color(plot, plot_faint);
-	half = plot_text_width(plot, text) / 2;
-	if (value == 0 || x - half < last + 3)
-		return last;
-	plot_text(plot, x, y, 0.5, text);
-	return x + half;
+	if (!panel->upright) {
+		plot_text(plot, x, y, 0.5, text);
+		return;
+	}
+	cairo_save(plot->cr);
+	cairo_translate(plot->cr, x + FONT_VALUE / 3, y);
+	cairo_rotate(plot->cr, -1.5707963);
+	plot_text(plot, 0, 0, 0, text);
+	cairo_restore(plot->cr);
 }
 
-static double
-draw_bar(const struct panel *panel, unsigned index, double scale, double last)
+static void
+draw_bar(const struct panel *panel, unsigned index, double scale)
 {
 	const struct plot *plot = panel->plot;
 	double pitch = pitch_of(panel), x = plot->left + pitch * (index + (1 - BAR_SHARE) / 2);
@@ -90,38 +112,47 @@ draw_bar(const struct panel *panel, unsigned index, double scale, double last)
 		if (height > 0)
 			plot_rectangle(plot, x, y, pitch * BAR_SHARE, height, plot_layer_color(layer));
 	}
-	return draw_value(panel, x + pitch * BAR_SHARE / 2, y - 5, panel->all[panel->first + index], last);
+	draw_value(panel, x + pitch * BAR_SHARE / 2, y - 5, panel->all[panel->first + index]);
+}
+
+/* How many bars are between two labels, so that the widest of them has room. */
+static unsigned
+label_step(const struct panel *panel)
+{
+	double widest = 0;
+	char text[UNITS_MAX];
+
+	for (unsigned i = 0; i <= panel->count; i++) {
+		double width = plot_text_width(panel->plot, units_power(text, panel->first + i));
+
+		widest = width > widest ? width : widest;
+	}
+	return (unsigned)((widest + LABEL_GAP) / pitch_of(panel)) + 1;
 }
 
 static void
 draw_sizes_axis(const struct panel *panel)
 {
 	const struct plot *plot = panel->plot;
-	double pitch = pitch_of(panel), last = -LABEL_WIDTH;
 	char text[UNITS_MAX];
 
 	plot_set_font(plot, FONT_SMALL - 1, false);
 	plot_set_color(plot, plot_ink);
-	for (unsigned i = 0; i <= panel->count; i++) {
-		double x = pitch * i;
-		unsigned bit = panel->first + i;
-
-		if (x - last < LABEL_WIDTH)
-			continue;
-		last = x;
-		plot_text(plot, plot->left + x, panel->top + panel->height + 19, 0.5,
-			  units_bytes(text, bit < 64 ? (uint64_t)1 << bit : UINT64_MAX));
-	}
+	for (unsigned i = 0, step = label_step(panel); i <= panel->count; i += step)
+		plot_text(plot, plot->left + pitch_of(panel) * i, panel->top + panel->height + 19, 0.5,
+			  units_power(text, panel->first + i));
 }
 
 static void
-draw_panel(const struct panel *panel)
+draw_panel(struct panel *panel)
 {
 	const struct plot *plot = panel->plot;
-	double scale = panel->height / ((double)highest(panel) * HEADROOM), last = 0;
+	double scale;
 
+	panel->upright = !values_fit(panel);
+	scale = panel->height / ((double)highest(panel) * (panel->upright ? HEADROOM_UPRIGHT : HEADROOM));
 	for (unsigned i = 0; i < panel->count; i++)
-		last = draw_bar(panel, i, scale, last);
+		draw_bar(panel, i, scale);
 	plot_set_color(plot, plot_ink);
 	cairo_set_line_width(plot->cr, 1.2);
 	cairo_move_to(plot->cr, plot->left, panel->top);
