@@ -3,6 +3,7 @@
  * `soma check`: limits on a trace's memory, for continuous integration.
  */
 #define _GNU_SOURCE /* asprintf */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,9 +198,8 @@ measured_text(const struct judged *judged, char *text, size_t size)
 		snprintf(text, size, "%.4f, limit %.4f; %s", judged->share, judged->limit_share,
 			 judged->where);
 	else
-		snprintf(text, size, "%s (%" PRIu64 "), limit %s (%" PRIu64 "); %s",
-			 units_bytes(a, judged->measured), judged->measured, units_bytes(b, judged->limit),
-			 judged->limit, judged->where);
+		snprintf(text, size, "%s, limit %s; %s", units_exact(a, judged->measured),
+			 units_exact(b, judged->limit), judged->where);
 }
 
 /* "most by NAME: 12 MiB"; NULL without a holder.  The caller frees it. */
@@ -298,11 +298,13 @@ junit(const struct command *command, const struct check_values *values, const st
       int status)
 {
 	char *shown;
+	int problem;
 
 	if (values->junit == NULL || write_junit(values->junit, checked))
 		return status;
+	problem = errno;
 	shown = report_clean(values->junit);
-	fprintf(stderr, "soma %s: %s: could not be written\n", command->name, shown);
+	fprintf(stderr, "soma %s: %s: cannot write: %s\n", command->name, shown, strerror(problem));
 	free(shown);
 	return EXIT_INPUT;
 }
@@ -391,6 +393,8 @@ command_check(const struct command *command, int argc, char **argv)
 	if (values.max_peak == UINT64_MAX && values.max_reserved == UINT64_MAX &&
 	    values.max_leak == UINT64_MAX && values.max_frag < 0 && values.capacity == 0)
 		return usage_error(command, "expected a limit, such as --max-peak");
+	if (values.junit != NULL && strcmp(values.junit, "-") == 0)
+		return usage_error(command, "--junit: expected a file, got '-': the report is on standard output");
 	if (values.junit != NULL && answer_is_same_file(values.junit, path))
 		return usage_error(command, "--junit: '%s' is the trace itself", values.junit);
 	return check_path(command, &values, path);

@@ -49,8 +49,8 @@ const struct variable_row environment_rows[] = {
 	  "from a pipe. It has no name and is gone with the command. The default is /tmp." },
 	{ "SOMA_BACKEND_PATH", "Folders to look for backends in, with colons between them: after those of "
 			       "--backend-path, before the "
-			       "installed one. A command that runs from the folder it was built in looks behind "
-			       "them in backends/ of that folder, too." },
+			       "installed one. A command that was not installed looks behind them for the backends "
+			       "that were built with it." },
 	{ .name = NULL },
 };
 
@@ -61,8 +61,8 @@ const char *const exit_paragraphs[] = {
 	"reported, a limit that is passed, traces that differ, a race, or a truncated trace without "
 	"--partial.",
 	"2: wrong usage: an unknown subcommand, option or value.",
-	"3: the input could not be read or replayed, which it also is not when it needs more memory than the "
-	"machine has; or there is no allocation in it; or the output could not be written.",
+	"3: the input could not be read, has no allocation in it, or needs more memory than the machine has; a "
+	"backend could not be used; or the output could not be written.",
 	NULL,
 };
 
@@ -81,11 +81,21 @@ name_at(const void *table, size_t index)
 	return ((const struct command *)table)[index].name;
 }
 
+static const char *
+option_at(const void *table, size_t index)
+{
+	return ((const struct option_row *)table)[index].name;
+}
+
 int
 unknown_command(const char *word)
 {
-	const char *near = soma__name_near(word, strlen(word), name_at, commands);
+	const char *near = word[0] != '-' ? soma__name_near(word, strlen(word), name_at, commands) : NULL;
 
+	if (strncmp(word, "--", 2) == 0)
+		near = soma__name_near(word + 2, strlen(word + 2), option_at, global_options);
+	if (word[0] == '-' && near != NULL)
+		return usage_error(NULL, "unknown option '%s'; did you mean '--%s'?", word, near);
 	if (word[0] == '-')
 		return usage_error(NULL, "unknown option '%s'", word);
 	if (near != NULL)

@@ -4,6 +4,7 @@
  */
 #include "tools/junit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -78,10 +79,16 @@ junit_write(const char *path, const char *suite, const struct junit_case *cases,
 {
 	FILE *out = fopen(path, "w");
 	bool failed;
+	int problem;
 
 	if (out == NULL)
 		return false;
 	put_suite(out, suite, cases, count, error);
-	failed = ferror(out) != 0;
-	return fclose(out) == 0 && !failed;
+	/* What closing says of a file that failed before is not why. */
+	failed = fflush(out) != 0 || ferror(out) != 0;
+	problem = errno;
+	if (fclose(out) != 0 && !failed)
+		return false;
+	errno = problem;
+	return !failed;
 }

@@ -98,8 +98,11 @@ static int
 write_reports(const struct load_values *values, const struct live_report *report)
 {
 	if (values->twin_trace != NULL && !write_twin_trace(values->twin_trace, &report->result->twin)) {
+		const char *problem = strerror(errno);
 		char *shown = report_clean(values->twin_trace);
-		int end = input_error(shown, strerror(errno));
+		int end = EXIT_INPUT;
+
+		fprintf(stderr, "soma replay: %s: cannot write: %s\n", shown, problem);
 		free(shown);
 		return end;
 	}

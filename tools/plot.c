@@ -77,6 +77,13 @@ plot_error(const char *path, const char *problem)
 	return EXIT_INPUT;
 }
 
+static int
+cannot_write(const char *path, const char *problem)
+{
+	fprintf(stderr, "soma plot: %s: cannot write: %s\n", path, problem);
+	return EXIT_INPUT;
+}
+
 /* *event is set for SCENE_EVENT.  -1, or the exit status. */
 static int
 read_when(const struct command *command, const char *text, enum scene_when *when, uint64_t *event)
@@ -116,7 +123,7 @@ write_picture(const struct plot_values *values, const struct picture *picture)
 	int status = EXIT_FINE;
 
 	if (problem != NULL)
-		status = plot_error(shown, problem);
+		status = cannot_write(shown, problem);
 	else if (!values->quiet)
 		printf("Picture: %s\n", shown);
 	free(shown);

@@ -3,6 +3,7 @@
  * The command `soma`: finds the subcommand and runs it.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,8 @@ main(int argc, char **argv)
 {
 	int status;
 
+	/* Beyond the largest size that a file may have, a write fails, and is said to. */
+	signal(SIGXFSZ, SIG_IGN);
 	beside_offer_backends();
 	status = run(argc, argv);
 

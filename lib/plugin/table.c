@@ -2,6 +2,8 @@
 /* What backends may ask of the library.  No locks of its own. */
 #include "config.h"
 
+#include <string.h>
+
 #include "lib/plugin/table.h"
 
 #include "lib/base/error.h"
@@ -18,6 +20,16 @@ table_log(void *context, enum soma_backend_log_level level, const char *text)
 	soma__log((enum soma_log_level)level, "backend %s: %s", table->name, text);
 }
 
+/* Modules may name themselves, too. */
+static const char *
+without_name(const struct soma__backend_table *table, const char *text)
+{
+	size_t length = strlen(table->name);
+
+	return strncmp(text, table->name, length) == 0 && strncmp(text + length, ": ", 2) == 0 ? text + length + 2
+											       : text;
+}
+
 static enum soma_status
 table_fail(void *context, const struct soma_backend_error *error)
 {
@@ -27,7 +39,8 @@ table_fail(void *context, const struct soma_backend_error *error)
 		(error->flags & SOMA_BACKEND_ERROR_STICKY) != 0 ? "; the device cannot be used any more" : "";
 
 	soma__error_text(error->status, "backend %s: %s%s%s", table->name, when,
-			 error->text == NULL ? soma_status_text(error->status) : error->text, after);
+			 error->text == NULL ? soma_status_text(error->status) : without_name(table, error->text),
+			 after);
 	soma__error_sizes(error->requested, error->current, error->remaining, error->limit);
 	soma__error_driver(error->driver_code);
 	return error->status;
