@@ -69,6 +69,23 @@ read_error(const char *path, enum soma_status status, const struct trace_error *
 	return status == SOMA_STATUS_INVALID_VALUE ? EXIT_USAGE : EXIT_INPUT;
 }
 
+/* It could not be opened: the trace has nothing to do with that. */
+static bool
+is_about_backend(enum soma_status status)
+{
+	return status == SOMA_STATUS_INVALID_VALUE || status == SOMA_STATUS_NOT_FOUND || status == SOMA_STATUS_ABI;
+}
+
+static int
+backend_error(const char *backend, const char *text)
+{
+	char *shown = report_clean(backend);
+
+	fprintf(stderr, "soma replay: --backend %s: %s\n", shown, text);
+	free(shown);
+	return EXIT_INPUT;
+}
+
 static int
 verdict(const struct load_values *values, const struct live_report *report)
 {
@@ -134,7 +151,10 @@ run_program(const struct load_values *values, const char *path, const struct pro
 	struct trace_error error;
 	const struct live_report report = { path, program, &options, &result };
 
-	if (live_run(program, &options, &result, &error) != SOMA_STATUS_OK)
+	enum soma_status status = live_run(program, &options, &result, &error);
+	if (status != SOMA_STATUS_OK && values->backend != NULL && is_about_backend(status))
+		return backend_error(values->backend, error.text);
+	if (status != SOMA_STATUS_OK)
 		return input_error(path, error.text);
 	int end = write_reports(values, &report);
 	live_result_fini(&result);

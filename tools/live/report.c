@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/engine/engine.h"
 #include "tools/report/report.h"
@@ -147,8 +148,13 @@ refusal(FILE *out, const struct live_result *result)
 	const struct live_refusal *r = &result->refusal;
 	char where[64], count[UNITS_MAX];
 
+	const char *status = soma_status_text(r->status), *text = r->text;
+
 	event_text(where, sizeof where, r->event);
-	char *clean = report_clean(r->text); /* holders' names are the trace's */
+	/* It begins with what stands before it here. */
+	if (strncmp(text, status, strlen(status)) == 0 && strncmp(text + strlen(status), ": ", 2) == 0)
+		text += strlen(status) + 2;
+	char *clean = report_clean(text); /* holders' names are the trace's */
 	fprintf(out, "%s %s: %s\n  (%s in all)\n",
 		r->status == SOMA_STATUS_OUT_OF_BUDGET ? "Out of budget" : "Out of memory", where, clean,
 		units_plural(count, result->refused, "allocation"));
