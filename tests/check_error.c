@@ -168,7 +168,8 @@ START_TEST(the_library_is_of_the_headers_version)
 }
 END_TEST
 
-UNIT_MAIN("error", sizes_are_written_as_people_read_them, every_status_has_its_name_and_text, what_is_no_status_is_unknown,
+UNIT_MAIN("error", sizes_are_written_as_people_read_them,
+	  every_status_has_its_name_and_text, what_is_no_status_is_unknown,
 	  without_an_error_the_detail_is_success, a_text_is_formatted_from_its_arguments,
 	  a_name_is_copied_and_cut, a_text_made_at_once_is_kept_and_cut,
 	  quantities_belong_to_the_error_just_recorded, clearing_forgets, each_thread_has_its_own,

@@ -219,8 +219,8 @@ lines_of_all_sizes(void)
 static bool
 is_white(cairo_surface_t *picture, int x, int y)
 {
-	const unsigned char *row = cairo_image_surface_get_data(picture) + (size_t)y * (size_t)cairo_image_surface_get_stride(picture);
-	const unsigned char *pixel = row + 4 * (size_t)x;
+	size_t row = (size_t)y * (size_t)cairo_image_surface_get_stride(picture);
+	const unsigned char *pixel = cairo_image_surface_get_data(picture) + row + 4 * (size_t)x;
 
 	return pixel[0] == 255 && pixel[1] == 255 && pixel[2] == 255;
 }

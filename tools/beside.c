@@ -74,7 +74,8 @@ add(struct search *search, const char *folder)
 
 	if (strchr(folder, ':') == NULL && !is_listed(search->path, folder) &&
 	    used + strlen(folder) + 2 <= sizeof search->path)
-		snprintf(search->path + used, sizeof search->path - used, "%s%s", used > 0 ? ":" : "", folder);
+		snprintf(search->path + used, sizeof search->path - used, "%s%s", used > 0 ? ":" : "",
+			 folder);
 }
 
 static int
@@ -113,7 +114,8 @@ beside_offer_backends(void)
 
 	if (getauxval(AT_SECURE) != 0 || !find_folder(folder, &search.owner))
 		return;
-	if (given != NULL && snprintf(search.path, sizeof search.path, "%s", given) >= (int)sizeof search.path)
+	if (given != NULL &&
+	    snprintf(search.path, sizeof search.path, "%s", given) >= (int)sizeof search.path)
 		return;
 	if (snprintf(backends, sizeof backends, "%s/backends", folder) >= (int)sizeof backends ||
 	    !is_trusted(backends, search.owner))

@@ -31,7 +31,8 @@ enum soma_status soma__error(enum soma_status status, const char *format, struct
 #define soma__fail(code, format, ...) \
 	soma__error(SOMA_STATUS_##code, format, (struct soma__error_args){ .arg = { __VA_ARGS__ } })
 
-/* The same with sizes, which are written as soma__size_exact() does: soma__fail_sizes(OUT_OF_BUDGET, "%s of %s", a, b) */
+/* The same with sizes, which are written as soma__size_exact() does:
+ * soma__fail_sizes(OUT_OF_BUDGET, "%s of %s", used, limit) */
 #define soma__fail_sizes(code, format, ...) \
 	soma__error(SOMA_STATUS_##code, format, (struct soma__error_args){ .arg = { __VA_ARGS__ }, .sizes = true })
 

@@ -44,7 +44,8 @@ refuse(struct trace_reader *reader)
 
 	list_counts(reader, counts, sizeof counts);
 	if (format->others != NULL)
-		snprintf(others, sizeof others, ", and %" PRIu64 " other %s", reader->passed_over, format->others);
+		snprintf(others, sizeof others, ", and %" PRIu64 " other %s", reader->passed_over,
+			 format->others);
 	return trace_fail(&reader->failure, reader->input.path,
 			  "no allocation is in it: it is %s, with %s%s; expected %s", format->hint,
 			  counts[0] != '\0' ? counts : "no events", others, format->allocations);
@@ -55,12 +56,13 @@ trace_any_check(struct trace_reader *reader, enum trace_result result)
 {
 	struct trace_error end = reader->failure;
 
-	if ((result != TRACE_END && result != TRACE_TRUNCATED) || !reader->needs_allocations || has_any(reader))
+	if ((result != TRACE_END && result != TRACE_TRUNCATED) || !reader->needs_allocations ||
+	    has_any(reader))
 		return result;
 	if (result == TRACE_END)
 		return refuse(reader);
 	/* It says where it ends, and begins with the path. */
-	snprintf(reader->failure.text, sizeof reader->failure.text, "%.400s, and no allocation is before that",
-		 end.text);
+	snprintf(reader->failure.text, sizeof reader->failure.text,
+		 "%.400s, and no allocation is before that", end.text);
 	return TRACE_ERROR;
 }
