@@ -9,6 +9,7 @@
 #define SOMA_TOOLS_TRACE_READER_H
 
 #include "tools/trace/input.h"
+#include "tools/trace/keep.h"
 #include "tools/trace/names.h"
 
 /* The first bytes of the unpacked file, which probes look at. */
@@ -47,6 +48,12 @@ struct trace_reader {
 	uint64_t event_count;     /* given out */
 	enum trace_result result; /* not TRACE_OK: the end, and what it was */
 	struct trace_error failure;
+
+	size_t keep_max;          /* bytes; 0: events are not kept */
+	struct trace_kept *kept;  /* being filled, until it is whole; NULL: none */
+	bool kept_whole;          /* events come from there */
+	bool shares;              /* all but the cursor and `result` is another reader's */
+	struct trace_kept_cursor cursor;
 };
 
 extern const struct trace_format trace_format_kineto;

@@ -202,39 +202,114 @@ trace_close(struct trace_reader *reader)
 {
 	if (reader == NULL)
 		return;
-	if (reader->format != NULL)
-		reader->format->close(reader);
-	trace_input_close(&reader->input);
-	trace_names_fini(&reader->names);
-	trace_release(reader->path);
+	if (!reader->shares) {
+		if (reader->format != NULL)
+			reader->format->close(reader);
+		trace_input_close(&reader->input);
+		trace_names_fini(&reader->names);
+		trace_release(reader->path);
+		if (reader->kept != NULL)
+			trace_kept_clear(reader->kept);
+		trace_release(reader->kept);
+	}
 	trace_release(reader);
 }
 
 /* ---- reading -------------------------------------------------------------------- */
 
+static void
+stop_keeping(struct trace_reader *reader)
+{
+	trace_kept_clear(reader->kept);
+	trace_release(reader->kept);
+	reader->kept = NULL;
+	reader->keep_max = 0;
+}
+
+/* What cannot be kept is read from the file again. */
+static void
+keep(struct trace_reader *reader, const struct trace_event *event)
+{
+	if (reader->result == TRACE_ERROR ||
+	    (reader->result == TRACE_OK && !trace_kept_put(reader->kept, event, reader->keep_max))) {
+		stop_keeping(reader);
+	} else if (reader->result != TRACE_OK) {
+		reader->kept->end = reader->result;
+		reader->kept->failure = reader->failure;
+		reader->kept_whole = true;
+	}
+}
+
+static enum trace_result
+next_kept(struct trace_reader *reader, struct trace_event *event)
+{
+	if (trace_kept_next(reader->kept, &reader->cursor, event))
+		return TRACE_OK;
+	*event = (struct trace_event){ 0 };
+	reader->failure = reader->kept->failure;
+	return reader->kept->end;
+}
+
 enum trace_result
 trace_next(struct trace_reader *reader, struct trace_event *event, struct trace_error *error)
 {
-	if (reader->result == TRACE_OK) {
+	if (reader->result == TRACE_OK && reader->kept_whole) {
+		reader->result = next_kept(reader, event);
+	} else if (reader->result == TRACE_OK) {
 		*event = (struct trace_event){ 0 };
 		reader->result = trace_any_check(reader, reader->format->next(reader, event));
 		event->index = reader->event_count;
 		reader->event_count += reader->result == TRACE_OK;
 		if (reader->result == TRACE_OK)
 			trace_any_count(reader, event);
+		if (reader->kept != NULL)
+			keep(reader, event);
 	}
 	return report(reader, reader->result, error);
+}
+
+static enum trace_result
+rewind_input(struct trace_reader *reader)
+{
+	enum trace_result result = trace_input_rewind(&reader->input);
+
+	reader->event_count = reader->passed_over = 0;
+	memset(reader->counts, 0, sizeof reader->counts);
+	if (reader->kept == NULL && reader->keep_max > 0)
+		reader->kept = trace_zeroed(sizeof *reader->kept);
+	else if (reader->kept != NULL)
+		trace_kept_clear(reader->kept);
+	return result == TRACE_OK ? reader->format->rewind(reader) : result;
 }
 
 enum trace_result
 trace_rewind(struct trace_reader *reader, struct trace_error *error)
 {
-	reader->event_count = reader->passed_over = 0;
-	memset(reader->counts, 0, sizeof reader->counts);
-	reader->result = trace_input_rewind(&reader->input);
-	if (reader->result == TRACE_OK)
-		reader->result = reader->format->rewind(reader);
+	reader->cursor = (struct trace_kept_cursor){ 0 };
+	reader->result = reader->kept_whole ? TRACE_OK : rewind_input(reader);
 	return report(reader, reader->result, error);
+}
+
+void
+trace_keep(struct trace_reader *reader, size_t bytes_max)
+{
+	reader->keep_max = bytes_max;
+	if (reader->event_count == 0 && reader->result == TRACE_OK && reader->kept == NULL && bytes_max > 0)
+		reader->kept = trace_zeroed(sizeof *reader->kept);
+}
+
+struct trace_reader *
+trace_share(const struct trace_reader *reader)
+{
+	struct trace_reader *shared = reader->kept_whole ? trace_zeroed(sizeof *shared) : NULL;
+
+	if (shared == NULL)
+		return NULL;
+	*shared = *reader;
+	shared->shares = true;
+	shared->result = TRACE_OK;
+	shared->cursor = (struct trace_kept_cursor){ 0 };
+	return shared;
 }
 
 const char *
@@ -266,7 +341,11 @@ trace_upper(const struct trace_reader *reader)
 double
 trace_progress(const struct trace_reader *reader)
 {
-	return reader->result == TRACE_END ? 1.0 : trace_input_progress(&reader->input);
+	if (reader->result == TRACE_END)
+		return 1.0;
+	if (reader->kept_whole)
+		return (double)reader->cursor.event / (double)(reader->kept->count + 1);
+	return trace_input_progress(&reader->input);
 }
 
 bool

@@ -5,7 +5,8 @@
  * A reader is found by content (a row of trace_formats[]), opened on a file
  * (through zlib when it is gzipped) and then asked for one event after the other.
  * Memory grows with live blocks and distinct names, not with events, but for formats whose
- * events have to be sorted (Kineto's, placement instances).
+ * events have to be sorted (Kineto's, placement instances) and for events that are to be
+ * kept (trace_keep()).
  * Adding a format is one file and one row.
  *
  * Not thread-safe: a reader belongs to one thread.
@@ -138,6 +139,18 @@ enum trace_result trace_next(struct trace_reader *reader, struct trace_event *ev
 /* From the first event again, also after the end or a failure; names keep their numbers.
  * Standard input and pipes can be rewound too: they are read from a temporary file. */
 enum trace_result trace_rewind(struct trace_reader *reader, struct trace_error *error);
+
+/*
+ * Events are kept in memory as they are read, from the first one on (or from the next rewind
+ * on), as long as they take no more than `bytes_max`; when they have all been read once, they are
+ * read from there.  Without the memory they are read from the file each time.
+ */
+void trace_keep(struct trace_reader *reader, size_t bytes_max);
+
+/* Another reader of the kept events, at the first one, for another thread; NULL where they are
+ * not all kept (yet).  Names, snapshot and events are the first one's, which is closed last and
+ * may be read at the same time. */
+struct trace_reader *trace_share(const struct trace_reader *reader);
 
 /* "kineto", "nsys-sqlite", "placement-csv", "pytorch-snapshot", "rmm-csv", "soma-csv",
  * "stalloc", "umpire-replay" */
