@@ -113,16 +113,63 @@ START_TEST(without_time_for_more_the_answer_still_stands_on_its_edge)
 	for (unsigned seed = 1; seed <= 12; seed++) {
 		struct fitted fitted;
 		struct fit fit;
-		struct replay_options options = options_for("strict");
 
 		random_lines(lines, sizeof lines, seed);
 		fit_lines(&fitted, lines, "strict");
-		ck_assert_int_eq(fit_find(fitted.session, &options, 1, 0, &fit, &fitted.error),
-				 SOMA_STATUS_OK);
+		ck_assert_int_eq(fit_find(fitted.trial, 1, 0, &fit, &fitted.error), SOMA_STATUS_OK);
 		ck_assert_int_eq(fit.claim, FIT_LOCAL);
 		ck_assert_uint_ge(fit.capacity, fitted.fit.capacity);
 		ck_assert(passes(&fitted, fit.capacity));
 		ck_assert(!passes(&fitted, fit.capacity - 1));
+		fitted_end(&fitted);
+	}
+}
+END_TEST
+
+/* What a trial says is what a whole replay says, at any capacity and under every policy. */
+START_TEST(a_trial_agrees_with_a_replay)
+{
+	const struct soma_policy *policy;
+	char lines[16384];
+
+	for (unsigned seed = 1; (policy = soma_policy_at(seed - 1)) != NULL; seed++) {
+		struct fitted fitted;
+
+		random_lines(lines, sizeof lines, seed);
+		fit_lines(&fitted, lines, policy->name);
+		for (uint64_t n = 0; n <= 60; n++) {
+			uint64_t capacity = fitted.fit.enough * n / 50;
+			struct replay_options options = options_for(policy->name);
+			struct replay_result result;
+			struct trial_result tried;
+
+			options.capacity = capacity;
+			ck_assert_int_eq(replay_again(fitted.session, &options, &result, &fitted.error), SOMA_STATUS_OK);
+			ck_assert_int_eq(trial_run(fitted.trial, capacity, &tried, &fitted.error), SOMA_STATUS_OK);
+			ck_assert_int_eq(tried.passed, !result.oom.happened);
+			if (tried.passed)
+				ck_assert_uint_eq(tried.reserved, result.peak_reserved);
+			ck_assert_uint_ge(tried.refused, result.least_refused);
+			replay_result_fini(&result);
+		}
+		fitted_end(&fitted);
+	}
+}
+END_TEST
+
+START_TEST(what_is_enough_passes_and_so_does_all_above)
+{
+	char lines[16384];
+
+	for (unsigned seed = 1; seed <= 12; seed++) {
+		struct fitted fitted;
+
+		random_lines(lines, sizeof lines, seed);
+		fit_lines(&fitted, lines, "cuda");
+		ck_assert_uint_ge(fitted.fit.enough, fitted.fit.capacity);
+		ck_assert(passes(&fitted, fitted.fit.enough));
+		ck_assert(passes(&fitted, fitted.fit.enough + 1));
+		ck_assert(passes(&fitted, 2 * fitted.fit.enough));
 		fitted_end(&fitted);
 	}
 }
@@ -142,4 +189,5 @@ END_TEST
 UNIT_MAIN("fit", the_least_capacity_of_the_pytorch_policy_is_its_segments,
 	  a_range_needs_what_is_live_and_the_pieces_between, a_trace_without_allocations_fits_in_anything,
 	  what_no_address_space_holds_fits_in_nothing, nothing_below_the_least_passes,
-	  without_time_for_more_the_answer_still_stands_on_its_edge, the_examples_fit_where_they_say)
+	  without_time_for_more_the_answer_still_stands_on_its_edge, a_trial_agrees_with_a_replay,
+	  what_is_enough_passes_and_so_does_all_above, the_examples_fit_where_they_say)

@@ -9,11 +9,14 @@
 #include "tools/engine/fit.h"
 #include "tools/engine/lives.h"
 
+#define KEEP_ALL ((size_t)1 << 30)
+
 struct fitted {
 	char path[64];
 	const char *policy;
 	struct trace_reader *reader;
 	struct replay_session *session;
+	struct trial *trial;
 	struct lives lives;
 	struct fit fit;
 	struct trace_error error;
@@ -27,13 +30,16 @@ fit_file(struct fitted *fitted, const char *path, const char *policy)
 	*fitted = (struct fitted){ .policy = policy };
 	trace_open(path, NULL, &fitted->reader, &fitted->error);
 	ck_assert_msg(fitted->reader != NULL, "%s", fitted->error.text);
+	trace_keep(fitted->reader, KEEP_ALL);
 	ck_assert_int_eq(replay_begin(fitted->reader, &options, &fitted->session, &fitted->error),
 			 SOMA_STATUS_OK);
 	ck_assert_int_eq(lives_read(fitted->session, REPLAY_DEVICE_ANY, 512, SIZE_MAX, &fitted->lives,
 				    &fitted->error),
 			 SOMA_STATUS_OK);
-	ck_assert_int_eq(fit_find(fitted->session, &options, fitted->lives.peak_rounded, FIT_EVENTS_DEFAULT,
-				  &fitted->fit, &fitted->error),
+	ck_assert_int_eq(trial_create(fitted->session, &options, &fitted->trial, &fitted->error), SOMA_STATUS_OK);
+	ck_assert(trial_is_apart(fitted->trial));
+	ck_assert_int_eq(fit_find(fitted->trial, fitted->lives.peak_rounded, FIT_COST_DEFAULT, &fitted->fit,
+				  &fitted->error),
 			 SOMA_STATUS_OK);
 }
 
@@ -51,6 +57,7 @@ static inline void
 fitted_end(struct fitted *fitted)
 {
 	lives_fini(&fitted->lives);
+	trial_destroy(fitted->trial);
 	replay_end(fitted->session);
 	trace_close(fitted->reader);
 	if (fitted->path[0] != '\0')

@@ -93,6 +93,12 @@ answer_engine_error(const struct command *command, const char *path, enum soma_s
 	return status == SOMA_STATUS_INVALID_VALUE ? EXIT_USAGE : EXIT_INPUT;
 }
 
+void
+answer_keep(struct trace_reader *reader)
+{
+	trace_keep(reader, (size_t)320 << 20);
+}
+
 int
 answer_truncated(const struct command *command, bool truncated, const struct trace_error *error, bool partial)
 {

@@ -29,6 +29,9 @@ struct trace_reader *answer_try_open(const char *path, unsigned upper, struct tr
 /* The same, with --upper as an index of upper_names. */
 struct trace_reader *answer_open_upper(const struct command *command, const char *path, unsigned upper);
 
+/* The trace will be read many times: its events are kept, unless there are more than ten million. */
+void answer_keep(struct trace_reader *reader);
+
 /* Where the trace ends in the middle, which is said unless it is taken as --partial: EXIT_BAD_NEWS;
  * else EXIT_FINE. */
 int answer_truncated(const struct command *command, bool truncated, const struct trace_error *error,

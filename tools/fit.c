@@ -8,6 +8,7 @@
 #include "tools/answer.h"
 #include "tools/engine/fit.h"
 #include "tools/engine/lives.h"
+#include "tools/jobs.h"
 #include "tools/pack/pack.h"
 #include "tools/progress.h"
 #include "tools/report/report.h"
@@ -61,10 +62,13 @@ const struct option_row fit_options[] = {
 
 struct policy_row {
 	const struct soma_policy *policy;
-	enum soma_status status; /* not OK: `error` says why it cannot be replayed */
+	struct trial *trial;     /* NULL: it cannot be replayed */
+	enum soma_status status; /* not OK: `error` says why */
 	struct trace_error error;
+	uint64_t bound, asked; /* asked: a capacity, or 0 */
 	struct fit fit;
-	bool asked, passes; /* at the capacity asked for */
+	bool passes; /* at the capacity asked for */
+	_Atomic bool found;
 };
 
 struct answer {
@@ -75,7 +79,7 @@ struct answer {
 	size_t row_count;
 	struct lives lives;
 	struct pack_result pack;
-	bool packed;
+	struct progress progress;
 };
 
 /* ---- finding ------------------------------------------------------------------ */
@@ -91,43 +95,43 @@ options_of(const struct answer *answer, const struct soma_policy *policy)
 	return options;
 }
 
-static enum soma_status
-try_asked(struct replay_session *session, struct answer *answer, struct policy_row *row)
+/* What the search has seen already is not tried again. */
+static void
+try_asked(struct policy_row *row)
 {
-	struct replay_options options = options_of(answer, row->policy);
-	struct replay_result result;
-	enum soma_status status;
+	struct trial_result result;
 
-	if (answer->values->capacity == 0)
-		return SOMA_STATUS_OK;
-	options.capacity = answer->values->capacity;
-	options.stop_at_failure = true;
-	status = replay_again(session, &options, &result, &row->error);
-	if (status != SOMA_STATUS_OK)
-		return status;
-	row->asked = true;
-	row->passes = !result.oom.happened;
-	replay_result_fini(&result);
-	return SOMA_STATUS_OK;
+	if (row->fit.claim != FIT_NEVER && row->asked >= row->fit.enough) {
+		row->passes = true;
+	} else if (row->fit.claim != FIT_NEVER &&
+		   (row->fit.claim != FIT_LEAST || row->asked > row->fit.capacity)) {
+		row->status = trial_run(row->trial, row->asked, &result, &row->error);
+		row->passes = row->status == SOMA_STATUS_OK && result.passed;
+	} else {
+		row->passes = row->fit.claim == FIT_LEAST && row->asked == row->fit.capacity;
+	}
 }
 
-/* A policy that cannot replay this trace is a row that says so; other failures end it. */
-static enum soma_status
-find_row(struct replay_session *session, struct answer *answer, const struct soma_policy *policy,
-	 struct trace_error *error)
+static void
+find(void *context)
 {
-	struct policy_row *row = &answer->rows[answer->row_count++];
-	struct replay_options options = options_of(answer, policy);
+	struct policy_row *row = context;
 
-	*row = (struct policy_row){ .policy = policy };
-	row->status = fit_find(session, &options, answer->lives.peak_rounded, FIT_EVENTS_DEFAULT, &row->fit,
-			       &row->error);
-	if (row->status == SOMA_STATUS_OK)
-		row->status = try_asked(session, answer, row);
-	if (row->status == SOMA_STATUS_OK || row->status == SOMA_STATUS_NOT_SUPPORTED)
-		return SOMA_STATUS_OK;
-	*error = row->error;
-	return row->status;
+	row->status = fit_find(row->trial, row->bound, FIT_COST_DEFAULT, &row->fit, &row->error);
+	if (row->status == SOMA_STATUS_OK && row->asked > 0)
+		try_asked(row);
+	row->found = true;
+}
+
+/* Trials that share the session's reader, one after the other. */
+static void
+find_each(void *context)
+{
+	struct answer *answer = context;
+
+	for (size_t i = 0; i < answer->row_count; i++)
+		if (answer->rows[i].trial != NULL)
+			find(&answer->rows[i]);
 }
 
 /* What cannot be rounded stays as it is, as in the sum of live sizes. */
@@ -139,38 +143,123 @@ rounded(uint64_t size, uint64_t alignment)
 	return __builtin_add_overflow(size, alignment - 1, &sum) ? size : sum / alignment * alignment;
 }
 
-static bool
-pack_lives(const struct command *command, struct answer *answer)
+static void
+pack(void *context)
 {
+	struct answer *answer = context;
 	/* What a placement instance says is exact. */
 	uint64_t alignment = trace_upper(answer->reader) != NULL ? 1 : ALIGNMENT;
 	struct lives *lives = &answer->lives;
-	size_t a, b;
 
 	for (size_t i = 0; i < lives->count; i++)
 		lives->items[i].size = rounded(lives->items[i].size, alignment);
 	pack_run(lives->items, lives->count, PACK_STEPS_DEFAULT, &answer->pack);
-	answer->packed = answer->pack.packed;
-	if (!answer->packed || pack_check(lives->items, lives->count, answer->pack.height, &a, &b))
+}
+
+static bool
+check_packing(const struct command *command, const struct answer *answer)
+{
+	const struct lives *lives = &answer->lives;
+	size_t a, b;
+
+	if (!answer->pack.packed || pack_check(lives->items, lives->count, answer->pack.height, &a, &b))
 		return true;
 	fprintf(stderr, "soma %s: internal error: blocks %zu and %zu overlap in the packing\n", command->name, a,
 		b);
 	return false;
 }
 
+static void
+show_progress(void *context)
+{
+	struct answer *answer = context;
+	double done = 0;
+
+	for (size_t i = 0; i < answer->row_count; i++) {
+		const struct policy_row *row = &answer->rows[i];
+		double part = row->trial != NULL && !row->found
+				      ? (double)trial_cost(row->trial) / (double)FIT_COST_DEFAULT
+				      : 1;
+
+		done += part < 1 ? part : 1;
+	}
+	progress_show(&answer->progress, done / (double)answer->row_count);
+}
+
+/* The policies and the packing, side by side. */
+static void
+run_jobs(struct answer *answer)
+{
+	struct job jobs[POLICIES_MAX + 1];
+	size_t count = 0;
+
+	if (answer->lives.complete)
+		jobs[count++] = (struct job){ pack, answer };
+	for (size_t i = 0; i < answer->row_count; i++) {
+		struct policy_row *row = &answer->rows[i];
+
+		if (row->trial != NULL && trial_is_apart(row->trial))
+			jobs[count++] = (struct job){ find, row };
+		else if (row->trial != NULL) {
+			jobs[count++] = (struct job){ find_each, answer };
+			break;
+		}
+	}
+	progress_start(&answer->progress, "fitting", true);
+	jobs_run(jobs, count, show_progress, answer);
+	progress_end(&answer->progress);
+}
+
+/* A policy that cannot replay this trace is a row that says so; other failures end it. */
+static enum soma_status
+add_row(struct replay_session *session, struct answer *answer, const struct soma_policy *policy,
+	struct trace_error *error)
+{
+	struct policy_row *row = &answer->rows[answer->row_count++];
+	struct replay_options options = options_of(answer, policy);
+
+	row->policy = policy;
+	row->bound = answer->lives.peak_rounded;
+	row->asked = answer->values->capacity;
+	row->status = trial_create(session, &options, &row->trial, &row->error);
+	if (row->status == SOMA_STATUS_OK || row->status == SOMA_STATUS_NOT_SUPPORTED)
+		return SOMA_STATUS_OK;
+	*error = row->error;
+	return row->status;
+}
+
+static enum soma_status
+add_rows(struct replay_session *session, struct answer *answer, struct trace_error *error)
+{
+	const struct soma_policy *policy = answer_policy(answer->values->policy);
+	enum soma_status status = SOMA_STATUS_OK;
+
+	if (policy != NULL)
+		return add_row(session, answer, policy, error);
+	for (size_t i = 0; status == SOMA_STATUS_OK && (policy = soma_policy_at(i)) != NULL && i < POLICIES_MAX;
+	     i++)
+		status = add_row(session, answer, policy, error);
+	return status;
+}
+
 static enum soma_status
 find_all(struct replay_session *session, struct answer *answer, struct trace_error *error)
 {
-	const struct soma_policy *policy = answer_policy(answer->values->policy);
 	enum soma_status status = lives_read(session, answer->values->device, ALIGNMENT, PACK_COUNT_MAX,
 					     &answer->lives, error);
 
-	if (policy != NULL && status == SOMA_STATUS_OK)
-		return find_row(session, answer, policy, error);
-	for (size_t i = 0; status == SOMA_STATUS_OK && (policy = soma_policy_at(i)) != NULL &&
-			   answer->row_count < POLICIES_MAX;
-	     i++)
-		status = find_row(session, answer, policy, error);
+	if (status == SOMA_STATUS_OK)
+		status = add_rows(session, answer, error);
+	if (status == SOMA_STATUS_OK)
+		run_jobs(answer);
+	for (size_t i = 0; status == SOMA_STATUS_OK && i < answer->row_count; i++) {
+		const struct policy_row *row = &answer->rows[i];
+
+		if (row->status == SOMA_STATUS_OK || row->status == SOMA_STATUS_NOT_SUPPORTED)
+			continue;
+		*error = row->error;
+		status = row->status;
+	}
 	return status;
 }
 
@@ -225,7 +314,7 @@ print_text(const struct answer *answer)
 	bound_line("Live bytes at most", lives->peak_requested, 0, "as requested: nothing is below this");
 	bound_line("Live bytes, rounded", lives->peak_rounded, lives->peak_requested,
 		   "each block rounded up to 512 B");
-	if (answer->packed) {
+	if (answer->pack.packed) {
 		snprintf(note, sizeof note, "%s; its own bound is %" PRIu64, answer->pack.order,
 			 answer->pack.bound);
 		bound_line("Offline packing", answer->pack.height, lives->peak_requested, note);
@@ -238,7 +327,7 @@ print_text(const struct answer *answer)
 		return;
 	printf("\nAt %s:\n", units_bytes(size, answer->values->capacity));
 	for (size_t i = 0; i < answer->row_count; i++)
-		if (answer->rows[i].asked)
+		if (answer->rows[i].status == SOMA_STATUS_OK)
 			printf("  %-10s %s\n", answer->rows[i].policy->name,
 			       answer->rows[i].passes ? "passes" : "runs out of memory");
 }
@@ -259,7 +348,7 @@ row_object(const struct policy_row *row)
 	report_put(object, "capacity",
 		   row->fit.claim != FIT_NEVER ? report_number(row->fit.capacity) : json_null());
 	report_put(object, "replays", report_number(row->fit.replays));
-	report_put(object, "passes", row->asked ? json_boolean(row->passes) : json_null());
+	report_put(object, "passes", row->asked > 0 ? json_boolean(row->passes) : json_null());
 	return object;
 }
 
@@ -268,7 +357,7 @@ packing_object(const struct answer *answer)
 {
 	json_t *object;
 
-	if (!answer->packed)
+	if (!answer->pack.packed)
 		return json_null();
 	object = json_object();
 	report_put(object, "height", report_number(answer->pack.height));
@@ -311,12 +400,19 @@ show(const struct command *command, struct answer *answer, bool truncated)
 {
 	int status = truncated ? EXIT_BAD_NEWS : verdict(answer);
 
-	if (answer->lives.complete && !pack_lives(command, answer))
+	if (!check_packing(command, answer))
 		return EXIT_INPUT;
 	if (answer->values->json)
 		return answer_print(command, answer_object(answer, truncated), status);
 	print_text(answer);
 	return status;
+}
+
+/* The pass is the first half of a replay. */
+static void
+show_reading(void *context, double done)
+{
+	progress_show(context, 2 * done);
 }
 
 static int
@@ -325,9 +421,15 @@ fit_reader(const struct command *command, struct answer *answer, struct trace_re
 	struct replay_options options = options_of(answer, NULL);
 	struct replay_session *session;
 	struct trace_error error;
-	enum soma_status status = replay_begin(reader, &options, &session, &error);
+	enum soma_status status;
 	int end;
 
+	answer_keep(reader);
+	progress_start(&answer->progress, "reading", true);
+	options.progress = show_reading;
+	options.context = &answer->progress;
+	status = replay_begin(reader, &options, &session, &error);
+	progress_end(&answer->progress);
 	if (status == SOMA_STATUS_OK)
 		status = find_all(session, answer, &error);
 	if (status != SOMA_STATUS_OK)
@@ -335,6 +437,8 @@ fit_reader(const struct command *command, struct answer *answer, struct trace_re
 	else
 		end = show(command, answer, answer_session_truncated(command, session));
 	lives_fini(&answer->lives);
+	for (size_t i = 0; i < answer->row_count; i++)
+		trial_destroy(answer->rows[i].trial);
 	replay_end(session);
 	return end;
 }

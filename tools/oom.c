@@ -111,7 +111,7 @@ fails_at(struct oom *oom, uint64_t capacity, enum soma_status *status)
 	struct replay_result result;
 	bool failed;
 
-	options.stop_at_failure = true;
+	options.trial = true;
 	*status = replay_again(oom->session, &options, &result, &oom->error);
 	if (*status != SOMA_STATUS_OK)
 		return false;
@@ -165,7 +165,7 @@ try_remedy(struct oom *oom, const struct replay_options *options, const char *te
 	struct replay_result result;
 	enum soma_status status;
 
-	wanted.stop_at_failure = true;
+	wanted.trial = true;
 	oom->tried++;
 	status = replay_again(oom->session, &wanted, &result, &oom->error);
 	if (status == SOMA_STATUS_NOT_SUPPORTED)
@@ -253,12 +253,16 @@ find_capacity(struct oom *oom)
 	struct replay_options options = options_of(oom, 0);
 	struct lives lives;
 	struct fit fit = { 0 };
+	struct trial *trial = NULL;
 	enum soma_status status =
 		lives_read(oom->session, oom->device, oom->policy->alignment, 0, &lives, &oom->error);
 	uint64_t bound = oom->capacity > lives.peak_rounded ? oom->capacity : lives.peak_rounded;
 
 	if (status == SOMA_STATUS_OK)
-		status = fit_find(oom->session, &options, bound, FIT_EVENTS_DEFAULT, &fit, &oom->error);
+		status = trial_create(oom->session, &options, &trial, &oom->error);
+	if (status == SOMA_STATUS_OK)
+		status = fit_find(trial, bound, FIT_COST_DEFAULT, &fit, &oom->error);
+	trial_destroy(trial);
 	lives_fini(&lives);
 	if (status != SOMA_STATUS_OK || fit.claim == FIT_NEVER)
 		return status;
@@ -301,9 +305,11 @@ static int
 explain(struct oom *oom)
 {
 	struct replay_options options = answer_options();
-	enum soma_status status = replay_begin(oom->reader, &options, &oom->session, &oom->error);
+	enum soma_status status;
 	int end;
 
+	answer_keep(oom->reader);
+	status = replay_begin(oom->reader, &options, &oom->session, &oom->error);
 	oom->policy = answer_policy(oom->values->policy);
 	if (status == SOMA_STATUS_OK)
 		status = find_device(oom);

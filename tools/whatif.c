@@ -235,9 +235,11 @@ whatif_reader(const struct command *command, const struct whatif_values *values,
 	struct replay_options options = answer_options();
 	struct replay_session *session;
 	struct trace_error error;
-	enum soma_status status = replay_begin(reader, &options, &session, &error);
+	enum soma_status status;
 	int end = EXIT_FINE;
 
+	answer_keep(reader);
+	status = replay_begin(reader, &options, &session, &error);
 	if (status == SOMA_STATUS_OK)
 		status = replay_rows(session, values, table, &error);
 	if (status != SOMA_STATUS_OK) {

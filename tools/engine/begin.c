@@ -127,7 +127,7 @@ begin(struct run *run, bool *adopted)
 
 	if (run->plan->follow_segments)
 		status = adopt_segments(run, adopted);
-	for (size_t i = 0; status == SOMA_STATUS_OK && i < start->block_count; i++)
+	for (size_t i = 0; status == SOMA_STATUS_OK && i < start->block_count && !run_is_over(run); i++)
 		status = begin_block(run, &start->blocks[i], adopted);
 	if (status == SOMA_STATUS_OK && start->segment_count > 0)
 		status = stream_of_segment(run, &start->segments[0], &stream);

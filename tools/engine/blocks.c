@@ -13,8 +13,11 @@ void
 run_note_peak(struct run *run, uint64_t event, uint64_t stream)
 {
 	struct replay_result *result = run->result;
-	uint64_t used = run_used(run);
+	uint64_t used;
 
+	if (run->plan->options->trial)
+		return;
+	used = run_used(run);
 	if (used <= result->peak_live_requested && event != REPLAY_AT_START)
 		return;
 	result->peak_live_requested = used;
@@ -43,7 +46,8 @@ run_enter(struct run *run, uint64_t ptr, uint64_t model_ptr, uint64_t size, trac
 	block->key.tag = holder;
 	block->ptr = model_ptr;
 	block->size = size;
-	holders_add(&run->holders, holder, size, 1);
+	if (!run->plan->options->trial)
+		holders_add(&run->holders, holder, size, 1);
 }
 
 static void
@@ -83,6 +87,10 @@ note_failure(struct run *run, uint64_t event, uint64_t size, uint64_t stream)
 	if (result->oom.happened)
 		return;
 	result->oom.event = event;
+	if (run->plan->options->trial) {
+		result->oom.happened = true;
+		return;
+	}
 	result->oom.x = run->x;
 	moment_verdict(&run->streams, stream, rounded(run, size), run->plan->options->capacity, &result->oom);
 	result->oom.requested = size;
@@ -159,7 +167,8 @@ advance_to_end(struct run *run, uint64_t stream)
 static enum soma_status
 free_in_model(struct run *run, struct run_block *block, uint64_t stream, bool deferred)
 {
-	bool rounds = run->plan->options->round != NULL;
+	const struct replay_options *options = run->plan->options;
+	bool rounds = options->round != NULL && !options->trial;
 	uint64_t before = rounds ? streams_used(&run->streams) : 0;
 	enum soma_status status = SOMA_STATUS_OK;
 
@@ -169,7 +178,7 @@ free_in_model(struct run *run, struct run_block *block, uint64_t stream, bool de
 		status = soma_model_free(run->model, block->ptr, stream);
 	if (status == SOMA_STATUS_OK && rounds)
 		run->padding -= before - streams_used(&run->streams) - block->size;
-	if (status == SOMA_STATUS_OK) {
+	if (status == SOMA_STATUS_OK && !options->trial) {
 		holders_add(&run->holders, block->key.tag, block->size, -1);
 		watch_leave(run, block->ptr);
 	}
@@ -285,9 +294,9 @@ run_end_executed(struct run *run)
 	return status;
 }
 
-/* It passed: it is gone again at once. */
+/* Frees what was never entered. */
 static enum soma_status
-untry(struct run *run, uint64_t ptr, uint64_t stream)
+give_back(struct run *run, uint64_t ptr, uint64_t stream)
 {
 	enum soma_status status;
 
@@ -308,7 +317,7 @@ run_try(struct run *run, const struct trace_event *event, uint64_t stream)
 	enum soma_status status = alloc_in_model(run, rounded(run, event->size), stream, &ptr);
 
 	if (status == SOMA_STATUS_OK)
-		return untry(run, ptr, stream);
+		return give_back(run, ptr, stream);
 	if (status != SOMA_STATUS_OUT_OF_DEVICE_MEMORY)
 		return status;
 	note_failure(run, event->index, event->size, stream);

@@ -157,7 +157,7 @@ run_passes(struct run_plan *plan, struct trace_reader *reader, struct replay_res
 			return SOMA_STATUS_IO;
 		status = run_trace(plan, reader, result, error);
 		if (status != SOMA_STATUS_OK || result->peak_event == plan->peak_event || again ||
-		    plan->options->stop_at_failure)
+		    plan->options->trial)
 			return status;
 		plan->peak_event = result->peak_event;
 		choose_layers(plan, result->holders, result->holder_count);
@@ -199,32 +199,44 @@ plan_start(struct run_plan *plan, struct start *start, struct survey_device *dev
 	return SOMA_STATUS_OK;
 }
 
+enum soma_status
+session_plan(struct replay_session *session, const struct replay_options *options, struct session_plan *plan,
+	     struct trace_error *error)
+{
+	struct survey *survey = &session->survey;
+	struct survey_device *device = NULL;
+	enum soma_status status;
+
+	*plan = (struct session_plan){ .run.options = options };
+	status = session_device(session, options->device, &device, error);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	plan->run.device = device;
+	plan->run.start_unknown = survey->rewinds && !survey_is_whole(survey, device->device);
+	choose_policy(&plan->run, session->reader);
+	return plan_start(&plan->run, &plan->start, device, session->reader, error);
+}
+
+void
+session_plan_fini(struct session_plan *plan)
+{
+	start_fini(&plan->start);
+}
+
 static enum soma_status
 plan_and_run(struct replay_session *session, const struct replay_options *options,
 	     struct replay_result *result, struct trace_error *error)
 {
-	struct survey *survey = &session->survey;
-	struct trace_reader *reader = session->reader;
-	struct run_plan plan = { .options = options };
-	struct start start = { 0 };
-	struct survey_device *device = NULL;
-	enum soma_status status;
+	struct session_plan plan;
+	enum soma_status status = session_plan(session, options, &plan, error);
 
-	status = session_device(session, options->device, &device, error);
-	plan.device = device;
 	if (status == SOMA_STATUS_OK)
-		plan.start_unknown = survey->rewinds && !survey_is_whole(survey, device->device);
+		status = run_passes(&plan.run, session->reader, result, error);
 	if (status == SOMA_STATUS_OK)
-		choose_policy(&plan, reader);
-	if (status == SOMA_STATUS_OK)
-		status = plan_start(&plan, &start, device, reader, error);
-	if (status == SOMA_STATUS_OK)
-		status = run_passes(&plan, reader, result, error);
-	if (status == SOMA_STATUS_OK)
-		describe(result, &plan, survey, reader);
+		describe(result, &plan.run, &session->survey, session->reader);
 	else
 		replay_result_fini(result);
-	start_fini(&start);
+	session_plan_fini(&plan);
 	return status;
 }
 

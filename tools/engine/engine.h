@@ -50,7 +50,9 @@ struct replay_options {
 	int32_t device;
 	size_t columns; /* of the series; 0: none is made */
 	bool by_event;  /* the series' axis counts events even where times are known */
-	bool stop_at_failure; /* the first allocation without room ends the replay */
+	/* Only whether memory suffices: the first allocation without room ends the replay, and of the
+	 * result nothing holds but oom.happened, peak_reserved, least_refused and counts.events. */
+	bool trial;
 	uint64_t (*round)(const void *context, uint64_t size); /* of each request; NULL: as it is */
 	const void *round_context;
 	/* What the trace itself says failed is tried: allocated, and freed at once. */

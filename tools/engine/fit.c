@@ -1,114 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replays at one capacity after the other.
+ * Trials at one capacity after the other.
  */
 #include "tools/engine/fit.h"
 
-/* What a replay of nothing costs, in events. */
-#define REPLAY_COST 200
+/* How much further below it looks when what is just below passes. */
+#define LEAP 256
 
 struct search {
-	struct replay_session *session;
-	struct replay_options options;
+	struct trial *trial;
 	struct trace_error *error;
-	struct fit *fit;
-	uint64_t events; /* replayed */
-	/* of the latest replay */
-	bool passed;
-	uint64_t next; /* the next capacity at which anything differs; UINT64_MAX: none */
-	uint64_t reserved;
+	uint64_t ruled_out; /* it fails here; on the way up, everywhere below, too */
+	uint64_t passes;    /* it passes here */
+	bool is_blind;      /* the latest one failed, and does not say what it wanted */
+	bool passed;        /* the latest one */
 };
 
+/* What a replay reserves is enough for it, and until there is room for the least growth that it was
+ * refused it does not change. */
 static enum soma_status
 try_capacity(struct search *search, uint64_t capacity)
 {
-	struct replay_result result;
-	enum soma_status status;
+	struct trial_result result;
+	enum soma_status status = trial_run(search->trial, capacity, &result, search->error);
 
-	search->options.capacity = capacity;
-	status = replay_again(search->session, &search->options, &result, search->error);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	search->fit->replays++;
-	search->passed = !result.oom.happened;
-	search->next = result.least_refused;
-	search->reserved = result.peak_reserved;
-	search->events += result.counts.events + result.counts.start_blocks + REPLAY_COST;
-	replay_result_fini(&result);
+	search->passed = result.passed;
+	search->is_blind = !result.passed && result.refused == UINT64_MAX;
+	if (result.passed)
+		search->passes = result.reserved > 0 ? result.reserved : 1;
+	else
+		search->ruled_out = search->is_blind ? capacity : result.refused - 1;
 	return SOMA_STATUS_OK;
 }
 
-static void
-found(struct search *search, enum fit_claim claim, uint64_t capacity)
+/* The least that is not ruled out, again and again. */
+static enum soma_status
+go_up(struct search *search, uint64_t cost)
 {
-	search->fit->claim = claim;
-	search->fit->capacity = capacity;
+	enum soma_status status = SOMA_STATUS_OK;
+
+	search->passed = search->is_blind = false;
+	while (status == SOMA_STATUS_OK && search->ruled_out + 1 < search->passes && !search->passed &&
+	       !search->is_blind && trial_cost(search->trial) < cost)
+		status = try_capacity(search, search->ruled_out + 1);
+	return status;
 }
 
-/* From the bound: sets the answer, or leaves it at `top`, when events are used up. */
+/* Some edge between what fails and what passes: by halves, and when the cost is spent, just below
+ * what passes. */
 static enum soma_status
-go_up(struct search *search, uint64_t bound, uint64_t top, uint64_t events)
+narrow(struct search *search, uint64_t cost)
 {
-	uint64_t capacity = bound > 0 ? bound : 1;
+	uint64_t step = 1;
+	enum soma_status status = SOMA_STATUS_OK;
 
-	while (search->events < events) {
-		enum soma_status status = SOMA_STATUS_OK;
+	while (status == SOMA_STATUS_OK && search->ruled_out + 1 < search->passes) {
+		uint64_t between = search->passes - search->ruled_out;
+		bool by_halves = trial_cost(search->trial) < cost || step >= between;
 
-		if (capacity >= top) {
-			found(search, FIT_LEAST, top);
-			return SOMA_STATUS_OK;
-		}
-		status = try_capacity(search, capacity);
-		if (status != SOMA_STATUS_OK)
-			return status;
-		if (search->passed) {
-			found(search, FIT_LEAST, capacity);
-			return SOMA_STATUS_OK;
-		}
-		if (search->next == UINT64_MAX)
-			return SOMA_STATUS_OK; /* what refused it does not say what it wanted */
-		capacity = search->next;
+		status = try_capacity(search, search->passes - (by_halves ? between / 2 : step));
+		step = search->passed ? step * LEAP : 1;
 	}
-	return SOMA_STATUS_OK;
-}
-
-/* From what passes: one byte less either fails, or passes with less reserved. */
-static enum soma_status
-go_down(struct search *search, uint64_t *top)
-{
-	for (;;) {
-		enum soma_status status;
-
-		if (*top <= 1)
-			return SOMA_STATUS_OK;
-		status = try_capacity(search, *top - 1);
-		if (status != SOMA_STATUS_OK || !search->passed)
-			return status;
-		*top = search->reserved;
-	}
+	return status;
 }
 
 enum soma_status
-fit_find(struct replay_session *session, const struct replay_options *options, uint64_t bound, uint64_t events,
-	 struct fit *fit, struct trace_error *error)
+fit_find(struct trial *trial, uint64_t bound, uint64_t cost, struct fit *fit, struct trace_error *error)
 {
-	struct search search = { .session = session, .options = *options, .error = error, .fit = fit };
-	enum soma_status status;
-	uint64_t top;
+	struct search search = { .trial = trial, .error = error, .ruled_out = bound > 0 ? bound - 1 : 0 };
+	enum soma_status status = try_capacity(&search, 0);
 
 	*fit = (struct fit){ .claim = FIT_NEVER };
-	search.options.columns = 0;
-	search.options.stop_at_failure = true;
-	status = try_capacity(&search, 0);
 	if (status != SOMA_STATUS_OK || !search.passed)
 		return status;
-	/* At what it reserves anyway, no growth is refused: the same replay.  A trace that
-	 * allocates nothing has no least capacity; 0 would mean "no limit". */
-	top = search.reserved > 0 ? search.reserved : 1;
-	status = go_down(&search, &top);
-	if (status == SOMA_STATUS_OK) {
-		found(&search, FIT_LOCAL, top);
-		status = go_up(&search, bound, top, search.events + events);
-	}
+	fit->enough = search.passes;
+	search.ruled_out = bound > 0 ? bound - 1 : 0;
+	status = go_up(&search, cost);
+	fit->claim = search.ruled_out + 1 >= search.passes || search.passed ? FIT_LEAST : FIT_LOCAL;
+	if (status == SOMA_STATUS_OK && fit->claim == FIT_LOCAL)
+		status = narrow(&search, cost + cost / 4);
+	fit->capacity = search.passes;
+	fit->replays = trial_count(trial);
 	return status;
 }

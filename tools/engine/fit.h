@@ -11,7 +11,7 @@
 #ifndef SOMA_TOOLS_ENGINE_FIT_H
 #define SOMA_TOOLS_ENGINE_FIT_H
 
-#include "tools/engine/engine.h"
+#include "tools/engine/trial.h"
 
 enum fit_claim {
 	FIT_LEAST,  /* it passes here, and at nothing less */
@@ -22,14 +22,15 @@ enum fit_claim {
 struct fit {
 	enum fit_claim claim;
 	uint64_t capacity;
+	uint64_t enough; /* at this and above it passes: it is what is reserved without a limit */
 	uint64_t replays;
 };
 
-/* Events that may be replayed to find the least: a few seconds. */
-#define FIT_EVENTS_DEFAULT ((uint64_t)4 * 1000 * 1000)
+/* What trials that look for the least may cost (trial_cost()): a second or two. */
+#define FIT_COST_DEFAULT ((uint64_t)4 * 1000 * 1000)
 
-/* options: capacity is ignored.  bound: nothing below it passes. */
-enum soma_status fit_find(struct replay_session *session, const struct replay_options *options, uint64_t bound,
-			  uint64_t events, struct fit *fit, struct trace_error *error);
+/* bound: nothing below it passes.  cost: at most this much, or one trial more, before it comes down. */
+enum soma_status fit_find(struct trial *trial, uint64_t bound, uint64_t cost, struct fit *fit,
+			  struct trace_error *error);
 
 #endif

@@ -294,18 +294,22 @@ static enum soma_status
 replay_event(struct run *run, const struct trace_event *event)
 {
 	struct series *series = &run->result->series;
+	bool trial = run->plan->options->trial;
 	enum soma_status status = SOMA_STATUS_OK;
 
 	run->x = series->by_time ? event->time_ns : run->ordinal;
 	run->event = event->index;
 	run->ordinal++;
-	series_reach(series, run->x, &run->holders);
+	if (!trial)
+		series_reach(series, run->x, &run->holders);
 	if (run->streams.expandable != NULL && !may_be_between(event->op))
 		expandable_take_offers(run->streams.expandable);
 	if (functions[event->op] != NULL)
 		status = functions[event->op](run, event);
 	if (status != SOMA_STATUS_OK)
 		return run_fail(run, event->index, status);
+	if (trial)
+		return SOMA_STATUS_OK;
 	note_reserved(run, event->index);
 	series_put(series, run_used(run), streams_reserved(&run->streams), &run->holders);
 	watch_tell(run, WATCH_AFTER);
@@ -321,13 +325,15 @@ replay_events(struct run *run)
 	enum soma_status status = SOMA_STATUS_OK;
 	bool segment_last = false;
 
+	if (run_is_over(run))
+		return SOMA_STATUS_OK;
 	for (uint64_t n = 1; (got = trace_next(run->reader, &event, run->error)) == TRACE_OK; n++) {
 		if (event.device == run->plan->device->device)
 			status = replay_event(run, &event);
 		segment_last = event.op == TRACE_SEGMENT_ALLOC || event.op == TRACE_SEGMENT_MAP;
 		if (status != SOMA_STATUS_OK)
 			return status;
-		if (options->stop_at_failure && run->result->oom.happened)
+		if (run_is_over(run))
 			return SOMA_STATUS_OK;
 		if (n % PROGRESS_EVERY == 0 && options->progress != NULL)
 			options->progress(options->context, 0.5 + 0.5 * trace_progress(run->reader));
@@ -444,7 +450,8 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 			   .begins_in_midrun = plan->start_unknown && device->frees_unknown };
 	enum soma_status status;
 
-	*result = (struct replay_result){ .parity.applies = plan->follow_segments && device->allocs > 0,
+	*result = (struct replay_result){ .parity.applies = plan->follow_segments && device->allocs > 0 &&
+							    !plan->options->trial,
 					  .reserved_event = REPLAY_AT_START };
 	source_init(&run.source, device->highest);
 	table_init(&run.blocks, sizeof(struct run_block));

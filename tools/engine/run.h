@@ -60,6 +60,13 @@ enum soma_status replay_choose_device(struct survey *survey, const struct trace_
 enum soma_status run_trace(const struct run_plan *plan, struct trace_reader *reader,
 			   struct replay_result *result, struct trace_error *error);
 
+/* Whether a trial knows its answer. */
+static inline bool
+run_is_over(const struct run *run)
+{
+	return run->plan->options->trial && run->result->oom.happened;
+}
+
 /* Puts what was there before the trace into the model (begin.c). */
 enum soma_status run_begin(struct run *run);
 
