@@ -101,6 +101,17 @@ START_TEST(too_few_steps_give_no_packing)
 }
 END_TEST
 
+/* Two of one lifetime on each other, and two that follow them: as one box each they share a place. */
+START_TEST(what_has_one_lifetime_keeps_together)
+{
+	struct pack_item items[] = {
+		{ 0, 10, 3, 0 }, { 0, 10, 4, 0 }, { 10, 20, 2, 0 }, { 10, 20, 5, 0 }, { 5, 15, 1, 0 },
+	};
+
+	check_packing(items, 5, 8, 8);
+}
+END_TEST
+
 static uint64_t state;
 
 static uint64_t
@@ -183,4 +194,5 @@ END_TEST
 UNIT_MAIN("pack", nothing_needs_nothing, items_of_different_times_share_a_place,
 	  an_order_by_start_is_not_the_answer, what_lives_through_everything_is_below_it, an_overlap_is_found,
 	  sizes_beyond_any_address_are_not_packed, too_few_steps_give_no_packing,
-	  random_packings_hold_and_are_the_same_every_time, the_check_agrees_with_looking_at_every_pair)
+	  what_has_one_lifetime_keeps_together, random_packings_hold_and_are_the_same_every_time,
+	  the_check_agrees_with_looking_at_every_pair)

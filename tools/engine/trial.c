@@ -10,8 +10,9 @@
 #include "tools/engine/session.h"
 #include "tools/xalloc.h"
 
-/* What a replay of nothing costs, in events: making and destroying a model. */
+/* What it costs to make and destroy a model, and a stream in it, in events. */
 #define COST_OF_NONE 200
+#define COST_OF_STREAM 10
 
 struct trial {
 	struct replay_options options;
@@ -58,7 +59,8 @@ trial_run(struct trial *trial, uint64_t capacity, struct trial_result *result, s
 	*result = (struct trial_result){ !replayed.oom.happened, replayed.peak_reserved,
 					 replayed.least_refused };
 	trial->count++;
-	trial->cost += replayed.counts.events + replayed.counts.start_blocks + COST_OF_NONE;
+	trial->cost += replayed.counts.events + replayed.counts.start_blocks +
+		       COST_OF_STREAM * replayed.counts.streams + COST_OF_NONE;
 	replay_result_fini(&replayed);
 	return status;
 }

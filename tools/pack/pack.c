@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The search for a low packing: several orders, each placed by first and by best fit; then
- * the best one is pressed under lower and lower limits by ejection.
+ * the best one is pressed under lower and lower limits by ejection.  First with what has one lifetime
+ * kept together, and then, where that was not good, with all that excludes.
  */
 #include "tools/pack/pack.h"
 
@@ -22,7 +23,12 @@
 /* Within this part of the bound it is good enough; and within the other one once a third of the
  * steps is used. */
 #define GOOD_ENOUGH 1000
-#define GOOD_ENOUGH_LATER 50
+#define GOOD_ENOUGH_LATER 100
+
+/* Of the steps, how many are for groups; and what their packing is above the bound for the rest to
+ * be of use. */
+#define STEPS_OF_GROUPS(steps) ((steps) / 4 * 3)
+#define POOR 30
 
 struct search {
 	struct reduced reduced;
@@ -107,7 +113,7 @@ try_way(struct search *search, struct eject *eject, unsigned way, uint64_t *offs
 	if (end > search->steps_max)
 		end = search->steps_max;
 	while (!is_done(search)) {
-		uint64_t limit = result->height - 1 - (result->height - 1 - result->bound) / 10;
+		uint64_t limit = result->height - 1 - (result->height - 1 - result->bound) / 30;
 
 		result->tried++;
 		if (!eject_run(eject, way, limit, offsets, &search->steps, end))
@@ -163,16 +169,35 @@ run(struct search *search)
 	result->steps = search->steps;
 }
 
+/* Into the items' offsets, if it is lower than what *best has. */
+static void
+run_once(struct pack_item *items, size_t count, uint64_t steps, bool groups, struct pack_result *best)
+{
+	struct pack_result result = { .order = "" };
+	struct search search = { .result = &result, .steps_max = steps };
+
+	reduced_init(&search.reduced, items, count, groups);
+	run(&search);
+	result.tried += best->tried;
+	result.steps += best->steps;
+	if (result.packed && (!best->packed || result.height < best->height)) {
+		reduced_expand(&search.reduced, items, count);
+		*best = result;
+	}
+	best->bound = result.bound;
+	best->tried = result.tried;
+	best->steps = result.steps;
+	reduced_fini(&search.reduced);
+}
+
 void
 pack_run(struct pack_item *items, size_t count, uint64_t steps, struct pack_result *result)
 {
-	struct search search = { .result = result, .steps_max = steps };
-
 	*result = (struct pack_result){ .order = "" };
 	if (is_too_large(items, count))
 		return;
-	reduced_init(&search.reduced, items, count);
-	run(&search);
-	reduced_expand(&search.reduced, items, count);
-	reduced_fini(&search.reduced);
+	run_once(items, count, STEPS_OF_GROUPS(steps), true, result);
+	if (result->packed && result->height - result->bound <= result->bound / POOR)
+		return;
+	run_once(items, count, steps - STEPS_OF_GROUPS(steps), false, result);
 }

@@ -20,8 +20,8 @@ struct pack_item {
 	uint64_t offset;       /* the answer */
 };
 
-/* Steps that take three to six seconds. */
-#define PACK_STEPS_DEFAULT ((uint64_t)4500 * 1000 * 1000)
+/* Steps that take about three seconds. */
+#define PACK_STEPS_DEFAULT ((uint64_t)3000 * 1000 * 1000)
 
 struct pack_result {
 	uint64_t bound;  /* the largest sum of sizes that live at once */
