@@ -38,7 +38,6 @@ START_TEST(settings_are_read_as_pytorch_reads_them)
 	ck_assert_double_eq(settings.collect_threshold, 0.8);
 	ck_assert_uint_eq(settings.capacity, 24 * 1024 * MIB);
 	ck_assert(!settings.rounds);
-	ck_assert_ptr_null(settings_unsupported(&settings));
 	ck_assert_uint_eq(parsed("max_split_size_mb=21").non_split_slack, 20 * MIB);
 }
 END_TEST
@@ -226,8 +225,78 @@ START_TEST(rounding_is_waste_and_no_live_byte)
 }
 END_TEST
 
+/* 64 MiB stay; each cycle takes 91 and 45.5 MiB, then 2 MiB that stay, and frees the first two. */
+static void
+fenced_lines(char *lines, size_t size, unsigned cycles)
+{
+	static const uint64_t sizes[] = { 91 * MIB, 91 * MIB / 2, 2 * MIB };
+	size_t used = (size_t)snprintf(lines, size, "1,,alloc,0,1,0x100000000000,%" PRIu64 ",,,\n", 64 * MIB);
+
+	for (unsigned cycle = 0; cycle <= cycles; cycle++) {
+		uint64_t ptr = (uint64_t)(cycle + 1) << 32;
+
+		for (unsigned i = 0; i < 3; i++)
+			used += (size_t)snprintf(lines + used, size - used,
+						 "1,,alloc,0,1,0x%" PRIx64 ",%" PRIu64 ",,,\n", ptr + ((uint64_t)i << 30),
+						 sizes[i]);
+		for (unsigned i = 0; i < 2; i++)
+			used += (size_t)snprintf(lines + used, size - used, "1,,free,0,1,0x%" PRIx64 ",,,,\n",
+						 ptr + ((uint64_t)i << 30));
+	}
+}
+
+/*
+ * What was measured on a GPU and published with pytorch/pytorch pull request 193400: free memory
+ * that grew together above the limit serves neither request again.
+ */
+START_TEST(with_expandable_segments_free_memory_above_the_limit_is_passed_over)
+{
+	static const uint64_t reserved[] = { 220, 2980, 5760, 8520, 11300, 14060 };
+	static char lines[32768];
+
+	for (unsigned i = 0; i < 6; i++) {
+		fenced_lines(lines, sizeof lines, 20 * i);
+		ck_assert_uint_eq(
+			replay_with(lines, "max_split_size_mb=128,expandable_segments=True", 0).peak_reserved,
+			reserved[i] * MIB);
+		ck_assert_uint_lt(replay_with(lines, "expandable_segments=True", 0).peak_reserved, 500 * MIB);
+		ck_assert_uint_lt(replay_with(lines, "max_split_size_mb=128", 0).peak_reserved, 500 * MIB);
+	}
+}
+END_TEST
+
+/* 200 MiB are free in one piece before 2 that are not, above the limit. */
+#define PIECE                                                                                    \
+	"1,,alloc,0,1,0x10000000,209715200,,,\n2,,alloc,0,1,0x20000000,2097152,,,\n"           \
+	"3,,free,0,1,0x10000000,,,,\n4,,alloc,0,1,0x40000000,"
+
+START_TEST(with_expandable_segments_an_oversize_request_takes_what_leaves_little)
+{
+	static const char settings[] = "max_split_size_mb=128,expandable_segments=True";
+
+	/* 20 MiB, the slack, are not left any more: the front is used. */
+	ck_assert_uint_eq(replay_with(PIECE "188743681,,,\n", settings, 0).peak_reserved, 220 * MIB);
+	/* They are: it goes to the end, where 18 MiB are free. */
+	ck_assert_uint_eq(replay_with(PIECE "188743680,,,\n", settings, 0).peak_reserved, 400 * MIB);
+	/* Nor is it for requests below the limit. */
+	ck_assert_uint_eq(replay_with(PIECE "73400320,,,\n", settings, 0).peak_reserved, 280 * MIB);
+}
+END_TEST
+
+START_TEST(collecting_leaves_expandable_segments_alone)
+{
+	ck_assert_uint_eq(
+		replay_with(idle_lines, "capacity=200M,garbage_collection_threshold=0.3,expandable_segments=True", 0)
+			.peak_reserved,
+		replay_with(idle_lines, "capacity=200M,expandable_segments=True", 0).peak_reserved);
+}
+END_TEST
+
 UNIT_MAIN("settings", settings_are_read_as_pytorch_reads_them, a_list_of_divisions_is_by_size,
 	  what_is_no_setting_is_refused_and_said, requests_go_up_to_the_next_division,
 	  what_is_oversize_is_not_split, an_oversize_block_serves_what_leaves_little_of_it,
 	  room_is_made_by_one_oversize_block_before_everything_is_released,
-	  what_is_idle_for_long_is_collected_above_the_threshold, rounding_is_waste_and_no_live_byte)
+	  what_is_idle_for_long_is_collected_above_the_threshold, rounding_is_waste_and_no_live_byte,
+	  with_expandable_segments_free_memory_above_the_limit_is_passed_over,
+	  with_expandable_segments_an_oversize_request_takes_what_leaves_little,
+	  collecting_leaves_expandable_segments_alone)

@@ -208,8 +208,7 @@ try_settings(struct oom *oom)
 		struct soma_policy policy;
 		char buffer[256];
 
-		if (settings_parse(candidates[i], &settings, buffer, sizeof buffer) != NULL ||
-		    settings_unsupported(&settings) != NULL)
+		if (settings_parse(candidates[i], &settings, buffer, sizeof buffer) != NULL)
 			continue;
 		settings_apply(&settings, &policy, &options);
 		status = try_remedy(oom, &options, candidates[i]);

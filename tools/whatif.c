@@ -25,7 +25,9 @@ const char *const whatif_paragraphs[] = {
 	"The settings are PyTorch's, of PYTORCH_CUDA_ALLOC_CONF, for the policy pytorch: max_split_size_mb, "
 	"max_non_split_rounding_mb, garbage_collection_threshold (of the capacity: it does nothing without "
 	"one), roundup_power2_divisions (a number, or a list such as [256:1,512:2,>:4]), "
-	"expandable_segments. A further one, capacity, sets the most that may be reserved.",
+	"expandable_segments. A further one, capacity, sets the most that may be reserved. As in PyTorch, "
+	"max_split_size_mb holds for free memory of expandable segments, too, and "
+	"garbage_collection_threshold leaves those alone.",
 	"The segments are counted as often as the driver is asked for one, and those that are held when the trace "
 	"begins as well; of expandable segments and mapped pages, the calls that map.",
 	"Recorded segments are reused where they fit. Segments that the trace releases are released here, too, "
@@ -53,7 +55,6 @@ struct row {
 	const char *text;
 	struct settings settings;
 	struct soma_policy policy;
-	const char *unsupported;
 	struct replay_result result;
 };
 
@@ -100,7 +101,6 @@ replay_rows(struct replay_session *session, const struct whatif_values *values, 
 	for (size_t i = 1; status == SOMA_STATUS_OK && i < table->count; i++) {
 		struct row *row = &table->rows[i];
 
-		row->unsupported = settings_unsupported(&row->settings);
 		if (strcmp(policy->name, "pytorch") != 0 && has_pytorch_settings(&row->settings)) {
 			snprintf(error->text, sizeof error->text,
 				 "the settings of '%s' are those of the policy pytorch, and this replay is "
@@ -108,8 +108,7 @@ replay_rows(struct replay_session *session, const struct whatif_values *values, 
 				 row->text, policy->name);
 			return SOMA_STATUS_INVALID_VALUE;
 		}
-		if (row->unsupported == NULL)
-			status = replay_row(session, values, policy, row, error);
+		status = replay_row(session, values, policy, row, error);
 	}
 	return status;
 }
@@ -143,10 +142,6 @@ print_row(const struct row *row, const struct replay_result *baseline)
 	const struct replay_result *result = &row->result;
 	char reserved[UNITS_MAX], share[UNITS_MAX], change[UNITS_MAX] = "", missing[UNITS_MAX];
 
-	if (row->unsupported != NULL) {
-		printf("%10s %8s %8s %8s  %-40s  %s\n", "-", "", "-", "-", row->text, row->unsupported);
-		return;
-	}
 	if (result != baseline && baseline->peak_reserved > 0)
 		snprintf(change, sizeof change, "%+.1f %%",
 			 100 * ((double)result->peak_reserved / (double)baseline->peak_reserved - 1));
@@ -187,10 +182,6 @@ row_object(const struct row *row)
 	json_t *object = json_object();
 
 	report_put(object, "settings", row->text != NULL ? answer_text(row->text) : json_null());
-	report_put(object, "not_supported",
-		   row->unsupported != NULL ? json_string(row->unsupported) : json_null());
-	if (row->unsupported != NULL)
-		return object;
 	report_put(object, "peak_live_requested", report_number(result->peak_live_requested));
 	report_put(object, "peak_reserved", report_number(result->peak_reserved));
 	report_put(object, "utilisation",

@@ -160,8 +160,18 @@ extended(const struct piece *piece)
 	return piece->size + (grows ? piece->next->size : 0);
 }
 
+/* The rules of segments that cannot grow are asked of every free block, also of ones that grew
+ * together and will be split: what is above the limit is for requests about as large. */
+static bool
+is_oversize(const struct expandable *heap, uint64_t free_size, uint64_t size)
+{
+	if (size < heap->oversize)
+		return free_size >= heap->oversize;
+	return free_size - size >= heap->oversize_slack;
+}
+
 static struct piece *
-find(const struct area *area, uint64_t size)
+find(const struct expandable *heap, const struct area *area, uint64_t size)
 {
 	const struct pieces *list = &area->free;
 	size_t at = position(list, true, size, 0);
@@ -171,7 +181,7 @@ find(const struct area *area, uint64_t size)
 	while (list->at[at]->range->unit != 0 && at + 1 < list->count &&
 	       extended(list->at[at + 1]) < extended(list->at[at]))
 		at++;
-	return list->at[at];
+	return is_oversize(heap, list->at[at]->size, size) ? NULL : list->at[at];
 }
 
 static void
@@ -204,7 +214,7 @@ expandable_alloc(struct expandable *heap, uint64_t size, uint64_t stream, uint64
 		return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 	area = heap_area(heap, stream, rounded <= SMALL_MAX);
 	/* Once memory was given back for want of room, it grows without another look. */
-	piece = heap->made_room && heap_has_offer(heap, area) ? NULL : find(area, rounded);
+	piece = heap->made_room && heap_has_offer(heap, area) ? NULL : find(heap, area, rounded);
 	heap->made_room = false;
 	if (piece == NULL)
 		piece = heap_grow(heap, area, rounded);
@@ -270,10 +280,12 @@ expandable_adopt_block(struct expandable *heap, uint64_t ptr, uint64_t size, uin
 /* ---- the heap --------------------------------------------------------------------------- */
 
 struct expandable *
-expandable_create(uint64_t capacity, uint64_t highest)
+expandable_create(const struct soma_policy *policy, uint64_t capacity, uint64_t highest)
 {
 	struct expandable *heap = xcalloc(1, sizeof *heap);
 
+	heap->oversize = policy->oversize > 0 ? policy->oversize : UINT64_MAX;
+	heap->oversize_slack = policy->oversize_slack;
 	heap->limit = capacity > 0 ? capacity : UINT64_MAX;
 	heap->stats.least_refused = UINT64_MAX;
 	heap->next = SOMA_MODEL_BASE_DEFAULT;

@@ -11,7 +11,8 @@
  *   Free       joins both free neighbours; what is not mapped is no neighbour.
  *   Find       the least (size, address) that is large enough; while the next one in that
  *              order could grow less than this one (counting what is not mapped behind
- *              it), the next one: the end of the range comes last.
+ *              it), the next one: the end of the range comes last.  What is found must not be
+ *              oversize for the request (policy->oversize; max_split_size_mb), though it would be split.
  *   Grow       the lowest place where what is free and what is not mapped make up the
  *              request; of that, what is not mapped is, up to the request, in whole units.
  *   Release    whole units that are free are unmapped: all there are, when growing failed.
@@ -27,8 +28,9 @@
 
 struct expandable;
 
-/* capacity 0: no limit.  Addresses that nobody recorded are above `highest`. */
-struct expandable *expandable_create(uint64_t capacity, uint64_t highest);
+/* Of the policy it takes `oversize` and its slack.  capacity 0: no limit.  Addresses that nobody
+ * recorded are above `highest`. */
+struct expandable *expandable_create(const struct soma_policy *policy, uint64_t capacity, uint64_t highest);
 void expandable_destroy(struct expandable *heap); /* NULL is allowed */
 
 /* OUT_OF_DEVICE_MEMORY: it does not fit, after releasing what can be. */

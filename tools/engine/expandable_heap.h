@@ -56,6 +56,7 @@ struct offer {
 
 struct expandable {
 	uint64_t limit;
+	uint64_t oversize, oversize_slack; /* UINT64_MAX: nothing is */
 	uint64_t next; /* where an unrecorded range goes */
 	struct area **areas;
 	size_t area_count, area_room;

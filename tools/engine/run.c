@@ -461,7 +461,8 @@ run_trace(const struct run_plan *plan, struct trace_reader *reader, struct repla
 		streams_init(&run.streams, run.model, device->has_blocking, device->device,
 			     trace_snapshot(reader));
 		if (plan->expandable)
-			run.streams.expandable = expandable_create(plan->options->capacity, device->highest);
+			run.streams.expandable = expandable_create(plan->policy, plan->options->capacity,
+								   device->highest);
 		watch_begin(&run);
 		status = run_begin(&run);
 	}

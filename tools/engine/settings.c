@@ -261,14 +261,6 @@ settings_parse(const char *text, struct settings *settings, char *buffer, size_t
 	}
 }
 
-const char *
-settings_unsupported(const struct settings *settings)
-{
-	if (settings->expandable && (settings->max_split > 0 || settings->collect_threshold > 0))
-		return "expandable segments are not replayed together with other rules of placement";
-	return NULL;
-}
-
 /* The divisions between two powers of two; a request above one of these goes to the next. */
 uint64_t
 settings_round(const void *context, uint64_t size)

@@ -25,9 +25,6 @@ struct settings {
 /* Reads "key=value,key=value"; a list in brackets may have commas.  NULL, or what is wrong. */
 const char *settings_parse(const char *text, struct settings *settings, char *buffer, size_t size);
 
-/* NULL when these settings can be replayed; else why not. */
-const char *settings_unsupported(const struct settings *settings);
-
 /* Makes the policy and the rounding of `options`, which have their capacity.  Both must
  * outlive them. */
 void settings_apply(const struct settings *settings, struct soma_policy *policy,
