@@ -43,34 +43,77 @@ COMMANDS = {
 
 def over_samples():
     for sample in samples():
-        if os.path.basename(os.path.dirname(sample)) == "dsa":
-            continue  # check_pack_instances has these
         for command, options in COMMANDS.items():
             status, out, err = run(command, *options, sample)
             expect(status in (0, 1), f"{command} {sample}: exit status {status}: {err}")
             expect(out != "", f"{command} {sample} says nothing")
-            ask(command, *options, sample)
         consistent(sample)
 
 
 def consistent(sample):
+    """What fit, replay, check, whatif and oom say of one capacity, and what convert makes of the trace."""
     replay = ask("replay", sample)[1]
     base = ask("whatif", sample)[1]["rows"][0]
-    expect(base["peak_reserved"] == replay["peak_reserved"], f"{sample}: whatif's baseline")
+    for key in ("peak_reserved", "peak_live_requested", "utilisation"):
+        expect(base[key] == replay[key], f"{sample}: whatif's {key}")
     if replay["counts"]["maps"] == 0:
         expect(base["segments"] == replay["segments"] + replay["counts"]["start_segments"], f"{sample}: segments")
     fit = ask("fit", sample)[1]
-    expect(fit["peak_live_requested"] == replay["peak_live_requested"], f"{sample}: fit's bound")
+    bound = fit["peak_live_requested"]
+    expect(bound == replay["peak_live_requested"], f"{sample}: fit's bound")
+    expect(fit["peak_live_rounded"] >= bound, f"{sample}: fit's rounded bound")
+    packing = fit["packing"]
+    expect(packing["height"] >= packing["bound"] >= bound, f"{sample}: the packing")
+    expect(packing["height"] <= 1.03 * packing["bound"], f"{sample}: the packing's height: {packing}")
     for row in fit["policies"]:
-        if row.get("capacity") is None:
+        if row.get("capacity") is not None:
+            edge(sample, row, fit["peak_live_rounded"])
+    for size in (1, fit["packing"]["height"]):
+        asked = ask("fit", "--capacity", str(size), sample)
+        passes = [row["passes"] for row in asked[1]["policies"]]
+        expect(asked[0] == (0 if any(passes) else 1), f"{sample}: fit at {size}, exit status {asked[0]}")
+        for row, passed in zip(fit["policies"], passes):
+            if row["claim"] == "least" and size <= row["capacity"]:
+                expect(passed == (size == row["capacity"]), f"{sample}: fit of {row['policy']} at {size}")
+    converted(sample, replay)
+
+
+def edge(sample, row, bound):
+    """Where fit says that it just passes, it does for everyone; and a byte below for nobody."""
+    policy, capacity = row["policy"], row["capacity"]
+    expect(capacity >= bound, f"{sample}: {policy} in {capacity}, below what is live")
+    for size, passes in ((capacity, True), (capacity - 1, False)):
+        if size == 0:
             continue
-        for less, wanted in ((0, 0), (1, 1)):
-            if row["capacity"] - less > 0:
-                oom = ask("replay", "-P", "--policy", row["policy"], "--capacity", str(row["capacity"] - less),
-                          sample)[1]["oom"]
-                expect((oom is not None) == bool(wanted), f"{sample}: {row['policy']} at {row['capacity'] - less}")
-        said = ask("oom", "--policy", row["policy"], "--capacity", str(row["capacity"]), sample)[1]
-        expect(said["oom"] is None or said["oom"]["recorded"], f"{sample}: oom where fit says that it passes")
+        what = f"{sample}: {policy} at {size}"
+        options = ["--policy", policy, "--capacity", str(size), sample]
+        replay = ask("replay", "-P", *options)[1]
+        expect((replay["oom"] is None) == passes, f"{what}: replay")
+        expect(replay["peak_reserved"] <= size, f"{what}: replay reserves {replay['peak_reserved']}")
+        tried = ask("whatif", *options)[1]["rows"][0]
+        expect((tried["oom"] is None) == passes and tried["peak_reserved"] == replay["peak_reserved"], f"{what}: whatif")
+        status = run("check", "-P", "--max-peak", "1P", *options)[0]
+        expect(status == (0 if passes else 1), f"{what}: check, exit status {status}")
+        said = ask("oom", *options)[1]["oom"]
+        if passes:
+            expect(said is None or said["recorded"], f"{what}: oom")
+        elif not said["recorded"]:
+            expect((said["event"], said["requested"]) == (replay["oom"]["event"], replay["oom"]["requested"]),
+                   f"{what}: oom's event")
+            expect(said["passes_at"] == capacity or row["claim"] == "local", f"{what}: passes at {said['passes_at']}")
+
+
+def converted(sample, replay):
+    """What is converted has the same live bytes, but for what was there before its first event."""
+    if replay["counts"]["start_blocks"] > 0:
+        return
+    path = os.path.join(work.name, "converted.csv")
+    status, _, err = run("convert", "-q", sample, path)
+    expect(status == 0, f"{sample}: convert: {err}")
+    again = ask("replay", "--policy", "strict", path)[1]
+    plain = ask("replay", "--policy", "strict", sample)[1]
+    for key in ("allocs", "frees", "peak_live_requested", "peak_reserved"):
+        expect(again[key] == plain[key], f"{sample}: {key} of what convert wrote: {again[key]}, not {plain[key]}")
 
 
 # ---- why memory ran out ---------------------------------------------------------------

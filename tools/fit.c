@@ -35,7 +35,8 @@ const char *const fit_paragraphs[] = {
 	"With less memory an allocator acts otherwise, so that passing at one capacity says nothing of a "
 	"larger one. The search therefore rules out capacities from the bound upwards, skipping none. The "
 	"answer is the least that passes, and one byte less fails; where that took too many replays the answer "
-	"is marked: it passes, and one byte less fails, but something smaller may pass, too.",
+	"is marked: it passes, and one byte less fails, but something smaller may pass, too. Between the answer "
+	"and what is reserved without a limit there may be capacities that fail: --capacity asks for one.",
 	"The packing is the best of several orders, improved for a fixed number of steps, so that the answer "
 	"is the same everywhere. It is checked for overlaps before it is shown. Sizes are rounded up to "
 	"512 bytes for it, but for those of placement instances.",
