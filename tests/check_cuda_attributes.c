@@ -134,6 +134,6 @@ START_TEST(another_device_gets_access_if_it_can)
 }
 END_TEST
 
-CUDA_MAIN("cuda pool", attributes_are_the_pools, a_trim_gives_back_what_is_free_and_seen,
+CUDA_MAIN("cuda attributes", attributes_are_the_pools, a_trim_gives_back_what_is_free_and_seen,
 	  nothing_is_exported_that_was_not_opened_for_it, an_exported_block_is_read_through_its_import,
 	  another_device_gets_access_if_it_can)
