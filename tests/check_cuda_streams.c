@@ -129,12 +129,69 @@ START_TEST(default_streams_are_told_apart)
 	ck_assert_uint_eq(info_of(mine).native, 2);
 	ck_assert_uint_eq(info_of(null).id, info_of(legacy).id);
 	ck_assert_uint_ne(info_of(mine).id, info_of(legacy).id);
-	ck_assert_uint_eq(info_of(mine).flags, 0);
+	ck_assert_uint_eq(info_of(mine).flags, SOMA_BACKEND_STREAM_OF_THREAD);
+	ck_assert_uint_eq(info_of(null).flags, 0);
 	pthread_create(&thread, NULL, own_default_id, &other);
 	pthread_join(thread, NULL);
 	ck_assert_uint_ne(other, info_of(mine).id);
 	REFUSED(INVALID_VALUE, "kind 3", ops->stream_default(self, (enum soma_backend_stream_kind)3, &mine));
 	close_backend();
+}
+END_TEST
+
+/* What is asked of another thread's default stream. */
+struct others {
+	struct soma_backend_stream *stream;
+	struct soma_backend_event *event;
+	uint64_t ptr;
+};
+
+#define FOREIGN(call) REFUSED(STREAM_MISUSE, "default stream of another thread", call)
+
+static void *
+use_others(void *context)
+{
+	struct others *o = context;
+	struct soma_backend_stream_info info = { .size = sizeof info };
+	uint32_t word = 0;
+	uint64_t ptr = 0;
+	bool done = false;
+
+	FOREIGN(ops->stream_info(self, o->stream, &info));
+	FOREIGN(ops->stream_query(self, o->stream, &done));
+	FOREIGN(ops->stream_synchronize(self, o->stream));
+	FOREIGN(ops->event_record(self, o->event, o->stream));
+	FOREIGN(ops->event_wait(self, o->event, o->stream));
+	FOREIGN(ops->fill8(self, o->ptr, 1, 4, o->stream));
+	FOREIGN(ops->fill32(self, o->ptr, 1, 1, o->stream));
+	FOREIGN(ops->copy(self, o->ptr, o->ptr + 8, 4, o->stream));
+	FOREIGN(ops->copy_from_host(self, o->ptr, &word, sizeof word, o->stream));
+	FOREIGN(ops->copy_to_host(self, &word, o->ptr, sizeof word, o->stream));
+	FOREIGN(ops->alloc(self, 100, 0, o->stream, &ptr));
+	FOREIGN(ops->free(self, o->ptr, 1000, o->stream));
+	return NULL;
+}
+
+START_TEST(a_threads_default_stream_is_no_other_threads)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		struct others o;
+		pthread_t thread;
+		start(both[i], FAKE_IMMEDIATE);
+		OK(ops->stream_wrap(self, 2, &o.stream));
+		o.event = event_new();
+		o.ptr = take(1000, o.stream);
+		pthread_create(&thread, NULL, use_others, &o);
+		pthread_join(thread, NULL);
+		OK(ops->fill8(self, o.ptr, 1, 1000, o.stream));
+		OK(ops->event_record(self, o.event, o.stream));
+		OK(ops->event_synchronize(self, o.event));
+		give(o.ptr, 1000, o.stream);
+		ops->event_destroy(self, o.event);
+		ops->stream_destroy(self, o.stream);
+		close_backend();
+		fake.restart();
+	}
 }
 END_TEST
 
@@ -345,7 +402,8 @@ END_TEST
 
 CUDA_MAIN("cuda streams", streams_have_the_flags_that_they_were_made_with,
 	  an_id_is_never_given_twice_though_the_handle_is, a_foreign_stream_keeps_its_id_and_stays,
-	  a_stream_of_another_device_is_refused, default_streams_are_told_apart, a_query_only_looks,
+	  a_stream_of_another_device_is_refused, default_streams_are_told_apart,
+	  a_threads_default_stream_is_no_other_threads, a_query_only_looks,
 	  a_destroyed_streams_work_still_runs, an_event_stands_for_its_latest_record,
 	  an_event_may_go_before_what_waits_for_it, a_capturing_stream_is_refused_and_its_capture_stays_whole,
 	  other_streams_go_on_beside_a_capture, the_legacy_stream_is_refused_while_a_blocking_one_is_captured,

@@ -163,6 +163,18 @@ void cuda_fork_leave(struct soma_backend *self);
 
 /* ---- streams.c ---- */
 
+/* STREAM_MISUSE for another thread's default stream: its handle is the calling thread's own.  Within a scope,
+ * before every use of a stream's handle. */
+enum soma_status cuda_check_thread_slow(struct soma_backend *self, const struct soma_backend_stream *stream);
+
+static inline enum soma_status
+cuda_check_thread(struct soma_backend *self, const struct soma_backend_stream *stream)
+{
+	if (__builtin_expect(stream == NULL || stream->handle != CU_STREAM_PER_THREAD, 1))
+		return SOMA_STATUS_OK;
+	return cuda_check_thread_slow(self, stream);
+}
+
 /* Whether the stream is in a capture; a failure is an answer too: asked of the legacy stream while another one
  * is captured. */
 enum soma_status cuda_is_capturing(struct soma_backend *self, const struct soma_backend_stream *stream,

@@ -101,7 +101,9 @@ cuda_event_wait(struct soma_backend *self, struct soma_backend_event *event,
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = CUDA_CALL(self, cuStreamWaitEvent, stream->handle, event->handle, 0);
+	status = cuda_check_thread(self, stream);
+	if (status == SOMA_STATUS_OK)
+		status = CUDA_CALL(self, cuStreamWaitEvent, stream->handle, event->handle, 0);
 	cuda_leave(&scope);
 	return status;
 }

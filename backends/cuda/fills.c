@@ -5,6 +5,19 @@
 
 #include <inttypes.h>
 
+static enum soma_status
+enter_on(struct soma_backend *self, struct cuda_scope *scope, const struct soma_backend_stream *stream)
+{
+	enum soma_status status = cuda_enter(self, scope);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = cuda_check_thread(self, stream);
+	if (status != SOMA_STATUS_OK)
+		cuda_leave(scope);
+	return status;
+}
+
 /* What is left to do after queueing: the end of every function here. */
 static enum soma_status
 done(struct soma_backend *self, struct cuda_scope *scope, const struct soma_backend_stream *stream,
@@ -21,7 +34,7 @@ cuda_fill8(struct soma_backend *self, uint64_t ptr, uint8_t value, uint64_t coun
 	   struct soma_backend_stream *stream)
 {
 	struct cuda_scope scope;
-	enum soma_status status = cuda_enter(self, &scope);
+	enum soma_status status = enter_on(self, &scope, stream);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -35,7 +48,7 @@ cuda_fill32(struct soma_backend *self, uint64_t ptr, uint32_t value, uint64_t co
 	    struct soma_backend_stream *stream)
 {
 	struct cuda_scope scope;
-	enum soma_status status = cuda_enter(self, &scope);
+	enum soma_status status = enter_on(self, &scope, stream);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -53,7 +66,7 @@ cuda_copy(struct soma_backend *self, uint64_t to, uint64_t from, uint64_t bytes,
 	  struct soma_backend_stream *stream)
 {
 	struct cuda_scope scope;
-	enum soma_status status = cuda_enter(self, &scope);
+	enum soma_status status = enter_on(self, &scope, stream);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -67,7 +80,7 @@ cuda_copy_from_host(struct soma_backend *self, uint64_t to, const void *from, ui
 		    struct soma_backend_stream *stream)
 {
 	struct cuda_scope scope;
-	enum soma_status status = cuda_enter(self, &scope);
+	enum soma_status status = enter_on(self, &scope, stream);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -81,7 +94,7 @@ cuda_copy_to_host(struct soma_backend *self, void *to, uint64_t from, uint64_t b
 		  struct soma_backend_stream *stream)
 {
 	struct cuda_scope scope;
-	enum soma_status status = cuda_enter(self, &scope);
+	enum soma_status status = enter_on(self, &scope, stream);
 
 	if (status != SOMA_STATUS_OK)
 		return status;

@@ -10,15 +10,33 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* ---- whose they are ------------------------------------------------------------------- */
+
+/* What another thread would record, wait for or free by this handle is of a stream of its own, and says nothing of
+ * the one that was meant. */
+enum soma_status
+cuda_check_thread_slow(struct soma_backend *self, const struct soma_backend_stream *stream)
+{
+	unsigned long long id = 0;
+	enum soma_status status = CUDA_CALL(self, cuStreamGetId, stream->handle, &id);
+
+	if (status != SOMA_STATUS_OK || id == stream->id)
+		return status;
+	return cuda_refuse(self->host, SOMA_STATUS_STREAM_MISUSE,
+			   "%s: stream %" PRIu64 " is the per-thread default stream of another thread, which "
+			   "alone can name it",
+			   self->name, stream->id);
+}
+
 /* ---- captures ----------------------------------------------------------------------- */
 
 enum soma_status
 cuda_is_capturing(struct soma_backend *self, const struct soma_backend_stream *stream, bool *capturing)
 {
 	CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-	enum soma_status status = SOMA_STATUS_OK;
+	enum soma_status status = cuda_check_thread(self, stream);
 
-	if (stream != NULL)
+	if (stream != NULL && status == SOMA_STATUS_OK)
 		status = CUDA_CALL(self, cuStreamIsCapturing, stream->handle, &state);
 	*capturing = state != CU_STREAM_CAPTURE_STATUS_NONE;
 	return status;
@@ -51,6 +69,8 @@ read_handle(struct soma_backend *self, struct soma_backend_stream *stream)
 		status = CUDA_CALL(self, cuStreamGetFlags, stream->handle, &flags);
 	stream->id = id;
 	stream->flags = flags & CU_STREAM_NON_BLOCKING ? SOMA_BACKEND_STREAM_NON_BLOCKING : 0;
+	if (stream->handle == CU_STREAM_PER_THREAD)
+		stream->flags |= SOMA_BACKEND_STREAM_OF_THREAD;
 	return status;
 }
 
@@ -193,8 +213,10 @@ cuda_stream_info(struct soma_backend *self, struct soma_backend_stream *stream,
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = CUDA_CALL(self, cuStreamGetCaptureInfo, stream->handle, &state, &capture_id, NULL, NULL,
-			   NULL);
+	status = cuda_check_thread(self, stream);
+	if (status == SOMA_STATUS_OK)
+		status = CUDA_CALL(self, cuStreamGetCaptureInfo, stream->handle, &state, &capture_id, NULL,
+				   NULL, NULL);
 	cuda_leave(&scope);
 	if (status != SOMA_STATUS_OK)
 		return status;

@@ -134,7 +134,9 @@ adopt(struct soma_backend *g, struct soma_backend_stream *inner, uint32_t kind,
 								    : 0;
 		*stream = (struct soma_backend_stream){ .inner = inner };
 		pthread_mutex_lock(&g->lock);
-		bool held = hold_lane(g, stream, info.id, flags, kind == SOMA_BACKEND_STREAM_PER_THREAD);
+		bool held = hold_lane(g, stream, info.id, flags,
+				      kind == SOMA_BACKEND_STREAM_PER_THREAD ||
+					      (info.flags & SOMA_BACKEND_STREAM_OF_THREAD) != 0);
 		pthread_mutex_unlock(&g->lock);
 		if (held && make_marker(g, stream->lane)) {
 			*out = stream;

@@ -241,6 +241,9 @@ struct soma_backend_info {
 
 enum soma_backend_stream_flags {
 	SOMA_BACKEND_STREAM_NON_BLOCKING = 1, /* no implicit order with the legacy default stream */
+	/* stream_info says it, and nobody asks for it: the handle is another stream in another thread, so that
+	 * every op but stream_destroy is STREAM_MISUSE there. */
+	SOMA_BACKEND_STREAM_OF_THREAD = 2,
 };
 
 enum soma_backend_stream_kind {

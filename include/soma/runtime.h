@@ -132,6 +132,8 @@ enum soma_status soma_runtime_stream_acquire(struct soma_runtime *runtime, unsig
  * The id of a stream that somebody else made, by the driver's handle; the same one as long as that stream
  * exists.  It must not be destroyed before it is released here as often as it was wrapped; that does not
  * destroy it there.  The handle of a stream of ours gives its id, and counts as well.
+ * The handle of the per-thread default stream is another stream in each thread: its id is for the thread that wrapped
+ * it, and what another one asks of it, releasing it included, is SOMA_STATUS_STREAM_MISUSE.
  */
 enum soma_status soma_runtime_stream_wrap(struct soma_runtime *runtime, uint64_t native, uint64_t *stream);
 

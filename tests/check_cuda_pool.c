@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pools over async and sync over the stand-in driver: what the driver's own streams and captures mean for
+ * memory that is used again.  Streams run when they are told.
+ */
+#include "tests/cuda_fixture.h"
+
+#include <pthread.h>
+
+#include <soma/pool.h>
+#include <soma/runtime.h>
+
+#define SEGMENT (32 * MB)
+#define PER_THREAD 2 /* the driver's handle */
+
+static struct soma_runtime *runtime;
+static struct soma_resource *resource;
+static struct soma_pool *pool;
+
+static const char *const both[] = { "sync", "async" };
+#define BOTH (sizeof both / sizeof both[0])
+
+static void
+start(const char *name, const char *more)
+{
+	char text[512];
+
+	start_fake();
+	fake.restart();
+	fake.check_signals(false);
+	fake.mode(FAKE_STEPPED, 1, 0);
+	snprintf(text, sizeof text, "backend_path=%s,backend=%s%s", BACKEND_FOLDERS, name, more);
+	OK(soma_runtime_open(text, &runtime));
+	OK(soma_runtime_pool_create(runtime, &pool));
+	resource = soma_runtime_resource(runtime);
+}
+
+static void
+finish(void)
+{
+	OK(soma_pool_destroy(pool));
+	soma_runtime_release(runtime);
+	EXPECT_NOTHING_FOUND();
+	fake.leaks();
+	EXPECT_NOTHING_FOUND();
+}
+
+static struct soma_allocation *
+alloc(uint64_t size, uint64_t stream)
+{
+	struct soma_allocation *allocation = NULL;
+
+	OK(soma_pool_alloc(pool, size, stream, &allocation));
+	return allocation;
+}
+
+static void
+drop(struct soma_allocation *allocation, uint64_t stream)
+{
+	OK(soma_pool_free(allocation, stream));
+	OK(soma_allocation_release(allocation));
+}
+
+static void
+write_all(struct soma_allocation *allocation, void *stream)
+{
+	push_context(0);
+	ck_assert_int_eq(driver()->cuMemsetD8Async(soma_allocation_device_ptr(allocation), 1,
+						   soma_allocation_size(allocation), stream),
+			 CUDA_SUCCESS);
+	pop_context(0);
+}
+
+/* ---- default streams ------------------------------------------------------------------------ */
+
+/* Asks for memory twice: what the first call asks the streams, they have answered at the second. */
+static void *
+allocate_elsewhere(void *context)
+{
+	uint64_t *taken = context, stream;
+
+	OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &stream));
+	for (int i = 0; i < 2; i++) {
+		struct soma_allocation *x = alloc(SEGMENT, stream);
+		taken[i] = soma_allocation_device_ptr(x);
+		push_context(0);
+		(void)fake.step((void *)PER_THREAD, 100);
+		pop_context(0);
+	}
+	return NULL;
+}
+
+START_TEST(what_a_thread_freed_on_its_default_stream_is_not_given_to_another_one_before_it_has_run)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		uint64_t mine, taken[2], found;
+		pthread_t thread;
+		start(both[i], ",placement=pool");
+		OK(soma_runtime_stream_wrap(runtime, PER_THREAD, &mine));
+		struct soma_allocation *x = alloc(SEGMENT, mine);
+		uint64_t ptr = soma_allocation_device_ptr(x);
+		write_all(x, (void *)PER_THREAD);
+		drop(x, mine);
+		pthread_create(&thread, NULL, allocate_elsewhere, taken);
+		pthread_join(thread, NULL);
+		ck_assert_uint_ne(taken[0], ptr);
+		ck_assert_uint_ne(taken[1], ptr);
+		OK(soma_pool_synchronize(pool, mine));
+		x = alloc(SEGMENT, mine);
+		ck_assert_uint_eq(soma_allocation_device_ptr(x), ptr);
+		drop(x, mine);
+		for (int j = 0; j < 2; j++) {
+			struct soma_allocation *y;
+			OK(soma_pool_find(pool, taken[j], &y));
+			OK(soma_allocation_release(y));
+		}
+		OK(soma_runtime_stream_resolve(runtime, PER_THREAD, &found));
+		ck_assert_uint_eq(found, mine);
+		OK(soma_runtime_stream_release(runtime, mine));
+		finish();
+	}
+}
+END_TEST
+
+CUDA_MAIN("cuda pool",
+	  what_a_thread_freed_on_its_default_stream_is_not_given_to_another_one_before_it_has_run)
