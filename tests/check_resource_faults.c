@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "lib/resource/order.h"
 #include "lib/resource/terminal.h"
 #include "tests/check_resource_fake.h"
 
@@ -232,5 +233,34 @@ START_TEST(creating_a_stack_may_fail_anywhere)
 }
 END_TEST
 
+/* The stream that the free named is the block's only once it is freed. */
+START_TEST(a_free_on_another_stream_that_fails_leaves_the_blocks_stream)
+{
+	static const enum fake_op ops[] = { FAKE_FREE, FAKE_EVENT_WAIT };
+	struct soma_resource *terminal;
+
+	for (int i = 0; i < 2; i++) {
+		struct soma_backend *fake = fake_create(FAKE_ORDERED, &terminal);
+		uint64_t a = new_stream(terminal), b = new_stream(terminal), c = new_stream(terminal);
+		struct soma_block block = allocate(terminal, 100, a);
+		struct soma_use use;
+		if (ops[i] == FAKE_EVENT_WAIT) {
+			use = prepare(terminal, &block, c, SOMA_ACCESS_READ);
+			ck_assert_int_eq(soma_resource_finish_use(terminal, &use, 1), SOMA_STATUS_OK);
+			fake->fail_with[FAKE_EVENT_SYNCHRONIZE] = SOMA_STATUS_DRIVER;
+		}
+		fake->fail_with[ops[i]] = SOMA_STATUS_DRIVER;
+		ck_assert_int_eq(soma__resource_deallocate_on(terminal, &block, b), SOMA_STATUS_DRIVER);
+		fake->fail_with[ops[i]] = SOMA_STATUS_OK;
+		use = prepare(terminal, &block, b, SOMA_ACCESS_WRITE);
+		ck_assert(fake_ordered(fake_stream(terminal, b), fake_stream(terminal, a), 1));
+		deallocate(terminal, &block);
+		ck_assert_int_eq(fake_block(fake, block.ptr)->free_stream, fake_stream(terminal, a)->index);
+		soma_resource_release(terminal);
+		fake_destroy(fake);
+	}
+}
+END_TEST
+
 UNIT_MAIN("resource_faults", every_call_of_the_backend_may_fail, every_allocation_of_soma_itself_may_fail,
-	  creating_a_stack_may_fail_anywhere)
+	  creating_a_stack_may_fail_anywhere, a_free_on_another_stream_that_fails_leaves_the_blocks_stream)

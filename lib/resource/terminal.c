@@ -173,7 +173,8 @@ soma__terminal_materialize(struct soma_resource *resource, struct soma__call *ca
 struct leaving {
 	struct soma__terminal *terminal;
 	struct soma__record *record;
-	struct soma__stream *stream; /* NULL: it is gone, and all its work done */
+	uint64_t own;                /* the id of the block's stream: a free may name another one */
+	struct soma__stream *stream; /* of the free; NULL: it is gone, and all its work done */
 	struct soma__ledger_slot *slot;
 	unsigned index;
 };
@@ -185,6 +186,7 @@ leaving(struct soma__terminal *terminal, struct soma__record *record)
 
 	return (struct leaving){ .terminal = terminal,
 				 .record = record,
+				 .own = record->stream,
 				 .slot = soma__ledger_slot(&terminal->ledger, index),
 				 .index = index };
 }
@@ -233,12 +235,22 @@ count_free(const struct leaving *l, bool retired)
 	soma__ledger_count_free(&l->terminal->ledger, l->slot, l->record->bytes, l->record->tag);
 }
 
+/* As it was. */
 static void
-restore(struct soma__record *record)
+revive(const struct leaving *l)
 {
+	l->record->stream = l->own;
+	soma__record_set(l->record, SOMA__RECORD_LIVE);
+}
+
+static void
+restore(const struct leaving *l)
+{
+	const struct soma__record *record = l->record;
+
 	soma__resource_tell(atomic_load_explicit(&record->via, memory_order_relaxed), SOMA__RESTORED, record,
 			    false);
-	soma__record_set(record, SOMA__RECORD_LIVE);
+	revive(l);
 }
 
 static inline enum soma_status
@@ -261,7 +273,7 @@ free_kept(const struct leaving *l)
 	status = call_free(l);
 	if (status != SOMA_STATUS_OK) {
 		(void)soma__kept_through(kept, l->record, true);
-		restore(l->record);
+		restore(l);
 		return status;
 	}
 	soma__uses_clear(l->terminal, l->record);
@@ -302,7 +314,7 @@ free_plain(const struct leaving *l, bool deferred)
 	enum soma_status status = call_free(l);
 
 	if (__builtin_expect(status != SOMA_STATUS_OK, 0)) {
-		restore(l->record);
+		restore(l);
 		return status;
 	}
 	if (__builtin_expect(l->record->uses != NULL, 0))
@@ -356,18 +368,19 @@ free_ordered(const struct leaving *l)
 	return terminal->keeps ? free_kept(l) : free_plain(l, deferred);
 }
 
-/* Frees a claimed (CLOSING) record, in the order of its stream. */
+/* Frees a claimed (CLOSING) record, in the order of the stream. */
 static inline enum soma_status
-free_claimed(struct soma__terminal *terminal, struct soma__record *record)
+free_claimed(struct soma__terminal *terminal, struct soma__record *record, uint64_t stream)
 {
 	struct leaving l = leaving(terminal, record);
-	uint64_t stream = record->stream;
-	enum soma_status status = order_free(&l);
+	enum soma_status status;
 
+	record->stream = stream;
+	status = order_free(&l);
 	if (__builtin_expect(status == SOMA_STATUS_OK, 1))
 		status = free_ordered(&l);
 	else
-		soma__record_set(record, SOMA__RECORD_LIVE);
+		revive(&l);
 	if (l.stream != NULL)
 		soma__stream_unpin(&terminal->streams, l.stream, stream);
 	return status;
@@ -410,7 +423,7 @@ soma_resource_deallocate(struct soma_resource *resource, const struct soma_block
 	struct soma__record *record;
 	enum soma_status status = claim_to_free(resource->terminal, block, &record);
 
-	return status == SOMA_STATUS_OK ? free_claimed(resource->terminal, record) : status;
+	return status == SOMA_STATUS_OK ? free_claimed(resource->terminal, record, record->stream) : status;
 }
 
 enum soma_status
@@ -425,8 +438,7 @@ soma__resource_deallocate_on(struct soma_resource *resource, const struct soma_b
 		status = claim_to_free(terminal, block, &record);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	record->stream = stream;
-	return free_claimed(terminal, record);
+	return free_claimed(terminal, record, stream);
 }
 
 enum soma_status
