@@ -426,6 +426,26 @@ START_TEST(a_pool_that_ends_gives_nothing_back_before_work_that_it_cannot_come_a
 }
 END_TEST
 
+/* What the backend did not take back at the end is nobody's business any more. */
+START_TEST(a_pool_that_is_over_asks_nothing_of_its_resource)
+{
+	open_fake(ORDERED, POOL);
+	struct soma_allocation *x = alloc(p, SEGMENT, a);
+	fake_work(fake_stream(resource, a), 1);
+	ck_ok(soma_pool_free(x, a));
+	fake->fail_with[FAKE_FREE] = SOMA_STATUS_DRIVER;
+	ck_ok(soma_pool_destroy(p));
+	fake->fail_with[FAKE_FREE] = SOMA_STATUS_OK;
+	uint64_t frees = fake_count(fake, FAKE_FREE);
+	ck_is(try_alloc(p, SEGMENT, a), INVALID_VALUE);
+	ck_assert_uint_eq(fake_count(fake, FAKE_FREE), frees);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+	ck_is(try_alloc(p, SEGMENT, a), INVALID_VALUE);
+	ck_ok(soma_allocation_release(x));
+}
+END_TEST
+
 UNIT_MAIN("pool_fake", the_placement_follows_what_the_backend_is,
 	  the_pools_placement_over_a_guard_is_refused_with_the_reason, the_pools_placement_needs_segments,
 	  a_pair_of_a_placed_pool_is_no_call_of_the_backend, events_are_few,
@@ -444,4 +464,5 @@ UNIT_MAIN("pool_fake", the_placement_follows_what_the_backend_is,
 	  behaviour_25_without_graphs_of_the_backend_a_captured_stream_is_refused,
 	  a_pool_that_ends_gives_nothing_back_before_work_that_it_cannot_come_after,
 	  a_segment_does_not_go_back_on_a_stream_that_is_being_captured,
-	  asking_what_is_free_spoils_no_capture_of_another_stream)
+	  asking_what_is_free_spoils_no_capture_of_another_stream,
+	  a_pool_that_is_over_asks_nothing_of_its_resource)

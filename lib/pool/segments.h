@@ -28,11 +28,12 @@ void soma__segment_leave(struct soma_pool *pool, struct soma__pool_segment *segm
 /* Without the mutex: gives back what has left.  May wait. */
 void soma__segments_flush(struct soma_pool *pool);
 
-/* With the mutex, at the end of a call: it is let go, and what has left goes back. */
+/* With the mutex, at the end of a call: it is let go, and what has left goes back.  Of a pool that is over that is
+ * its end's own business, without the mutex, and afterwards there is no resource any more. */
 static inline void
 soma__segments_leave(struct soma_pool *pool)
 {
-	if (__builtin_expect(pool->leaving != NULL, 0)) {
+	if (__builtin_expect(!pool->ended && pool->leaving != NULL, 0)) {
 		soma__pool_step_out(pool);
 		soma__segments_flush(pool);
 		soma__pool_step_in(pool);
