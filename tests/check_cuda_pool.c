@@ -71,6 +71,17 @@ write_all(struct soma_allocation *allocation, void *stream)
 	pop_context(0);
 }
 
+static uint64_t
+pending(void *stream)
+{
+	uint64_t count;
+
+	push_context(0);
+	count = fake.pending(stream);
+	pop_context(0);
+	return count;
+}
+
 /* ---- default streams ------------------------------------------------------------------------ */
 
 /* Asks for memory twice: what the first call asks the streams, they have answered at the second. */
@@ -122,5 +133,118 @@ START_TEST(what_a_thread_freed_on_its_default_stream_is_not_given_to_another_one
 }
 END_TEST
 
+/* Whatever the driver would not say of the stream when the pool met it. */
+START_TEST(a_synchronised_blocking_stream_comes_after_the_legacy_streams_work)
+{
+	static const char *const unsaid[] = { NULL, "cuStreamGetCaptureInfo_v2" };
+
+	for (size_t i = 0; i < 2 * BOTH; i++) {
+		const char *name = unsaid[i / BOTH];
+		uint64_t blocking, other;
+		start(both[i % BOTH], ",placement=pool");
+		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_BLOCKING, &blocking));
+		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &other));
+		struct soma_allocation *x = alloc(SEGMENT, 0);
+		uint64_t ptr = soma_allocation_device_ptr(x);
+		write_all(x, (void *)1);
+		ck_assert(name == NULL || fake.fail(name, 1, CUDA_ERROR_UNKNOWN));
+		OK(soma_pool_free(x, blocking));
+		OK(soma_allocation_release(x));
+		ck_assert_uint_eq(fake.failures(), name != NULL);
+		ck_assert_uint_gt(pending((void *)1), 0);
+		OK(soma_pool_synchronize(pool, blocking));
+		x = alloc(SEGMENT, other);
+		ck_assert_uint_eq(soma_allocation_device_ptr(x), ptr);
+		ck_assert_uint_eq(pending((void *)1), 0);
+		drop(x, other);
+		finish();
+	}
+}
+END_TEST
+
+/* ---- captures --------------------------------------------------------------------------------- */
+
+static void
+begin_capture(void *stream)
+{
+	CUresult (*begin)(CUstream stream, int mode);
+
+	*(void **)&begin = entry("cuStreamBeginCapture_v2");
+	push_context(0);
+	ck_assert_int_eq(begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+	pop_context(0);
+}
+
+/* The capture must be whole still. */
+static void
+end_capture(void *stream)
+{
+	CUresult (*end)(CUstream stream, void **graph);
+	CUresult (*destroy)(void *graph);
+	void *graph = NULL;
+
+	*(void **)&end = entry("cuStreamEndCapture");
+	*(void **)&destroy = entry("cuGraphDestroy");
+	push_context(0);
+	ck_assert_int_eq(end(stream, &graph), CUDA_SUCCESS);
+	ck_assert_int_eq(destroy(graph), CUDA_SUCCESS);
+	pop_context(0);
+}
+
+/* What is captured runs when the graph does: the stream's order says nothing of it. */
+START_TEST(a_captured_stream_neither_gets_nor_frees_a_block)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		uint64_t stream, native;
+		struct soma_allocation *more = NULL;
+		start(both[i], ",placement=pool");
+		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &stream));
+		OK(soma_runtime_stream_native(runtime, stream, &native));
+		struct soma_allocation *x = alloc(1000, stream);
+		drop(alloc(1000, stream), stream);
+		begin_capture((void *)(uintptr_t)native);
+		REFUSED(STREAM_MISUSE, "is being captured", soma_pool_alloc(pool, 1000, stream, &more));
+		REFUSED(STREAM_MISUSE, "is being captured", soma_pool_free(x, stream));
+		ck_assert(!soma_allocation_is_freed(x));
+		end_capture((void *)(uintptr_t)native);
+		drop(x, stream);
+		OK(soma_runtime_stream_release(runtime, stream));
+		finish();
+	}
+}
+END_TEST
+
+/* Also of one that the pool does not know. */
+START_TEST(the_legacy_stream_is_asked_nothing_that_spoils_a_blocking_streams_capture)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		struct soma_allocation *more = NULL;
+		uint64_t seq, other;
+		CUstream blocking;
+		start(both[i], ",placement=pool");
+		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &other));
+		struct soma_allocation *x = alloc(SEGMENT, 0), *y = alloc(SEGMENT, other);
+		push_context(0);
+		ck_assert_int_eq(driver()->cuStreamCreate(&blocking, 0), CUDA_SUCCESS);
+		pop_context(0);
+		begin_capture(blocking);
+		drop(x, 0);
+		REFUSED(STREAM_MISUSE, "IMPLICIT", soma_pool_record_event(pool, 0, &seq));
+		OK(soma_pool_record_event(pool, other, &seq));
+		REFUSED(STREAM_MISUSE, "IMPLICIT", soma_pool_wait_event(pool, 0, other, seq));
+		OK(soma_pool_alloc(pool, SEGMENT, other, &more));
+		end_capture(blocking);
+		drop(more, other), drop(y, other);
+		push_context(0);
+		ck_assert_int_eq(driver()->cuStreamDestroy(blocking), CUDA_SUCCESS);
+		pop_context(0);
+		finish();
+	}
+}
+END_TEST
+
 CUDA_MAIN("cuda pool",
-	  what_a_thread_freed_on_its_default_stream_is_not_given_to_another_one_before_it_has_run)
+	  what_a_thread_freed_on_its_default_stream_is_not_given_to_another_one_before_it_has_run,
+	  a_synchronised_blocking_stream_comes_after_the_legacy_streams_work,
+	  a_captured_stream_neither_gets_nor_frees_a_block,
+	  the_legacy_stream_is_asked_nothing_that_spoils_a_blocking_streams_capture)

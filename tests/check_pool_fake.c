@@ -61,6 +61,7 @@ END_TEST
 
 /* ---- what is asked of the backend ------------------------------------------------------------ */
 
+/* But for the question whether the stream is being captured. */
 START_TEST(a_pair_of_a_placed_pool_is_no_call_of_the_backend)
 {
 	open_fake(ORDERED, POOL);
@@ -69,6 +70,12 @@ START_TEST(a_pair_of_a_placed_pool_is_no_call_of_the_backend)
 	for (unsigned i = 0; i < 1000; i++)
 		drop(alloc(p, MIB + i, a), a);
 	ck_assert_uint_eq(fake->calls, calls);
+	close_fake();
+	open_fake(ORDERED | SOMA_BACKEND_HOST_ACCESSIBLE, POOL);
+	drop(alloc(p, MIB, a), a);
+	uint64_t questions = fake_count(fake, FAKE_STREAM_INFO);
+	drop(alloc(p, MIB, a), a);
+	ck_assert_uint_eq(fake_count(fake, FAKE_STREAM_INFO), questions);
 	close_fake();
 }
 END_TEST
@@ -333,16 +340,21 @@ END_TEST
 
 START_TEST(behaviour_25_without_graphs_of_the_backend_a_captured_stream_is_refused)
 {
-	open_fake(ORDERED | SOMA_BACKEND_CAPTURE, POOL);
-	struct soma_allocation *x = alloc(p, 1000, a);
-	struct soma_pool_stats before = stats_of(p);
-	fake->captures[fake_stream(resource, a)->index] = true;
-	ck_is(try_alloc(p, 1000, a), STREAM_MISUSE);
-	ck_is(soma_pool_free(x, a), STREAM_MISUSE);
-	ck_assert(same(stats_of(p), before));
-	drop(x, b);
-	fake->captures[fake_stream(resource, a)->index] = false;
-	close_fake();
+	static const uint64_t capabilities[] = { SYNCHRONOUS, ORDERED, ORDERED | SOMA_BACKEND_CAPTURE };
+	struct soma_pool_stats before;
+
+	for (int i = 0; i < 3; i++) {
+		open_fake(capabilities[i], POOL);
+		struct soma_allocation *x = alloc(p, 1000, a);
+		before = stats_of(p);
+		fake->captures[fake_stream(resource, a)->index] = true;
+		ck_is(try_alloc(p, 1000, a), STREAM_MISUSE);
+		ck_is(soma_pool_free(x, a), STREAM_MISUSE);
+		ck_assert(same(stats_of(p), before));
+		drop(x, b);
+		fake->captures[fake_stream(resource, a)->index] = false;
+		close_fake();
+	}
 	open_fake(ORDERED, BACKEND);
 	before = stats_of(p);
 	fake->captures[fake_stream(resource, a)->index] = true;
@@ -370,6 +382,24 @@ START_TEST(a_segment_does_not_go_back_on_a_stream_that_is_being_captured)
 	ck_ok(soma_pool_trim(p, 0));
 	ck_assert(!fake_block(fake, segment)->live);
 	close_fake();
+}
+END_TEST
+
+START_TEST(where_the_backend_does_not_say_whether_a_stream_is_captured_nothing_is_given_or_taken)
+{
+	for (int placed = 0; placed < 2; placed++) {
+		open_fake(ORDERED, placed ? POOL : BACKEND);
+		struct soma_allocation *x = alloc(p, 1000, a);
+		struct soma_pool_stats before = stats_of(p);
+		fake->fail_with[FAKE_STREAM_INFO] = SOMA_STATUS_DRIVER;
+		ck_is(try_alloc(p, 1000, a), DRIVER);
+		ck_is(soma_pool_free(x, a), DRIVER);
+		ck_assert(!soma_allocation_is_freed(x));
+		ck_assert(same(stats_of(p), before));
+		fake->fail_with[FAKE_STREAM_INFO] = SOMA_STATUS_OK;
+		drop(x, a);
+		close_fake();
+	}
 }
 END_TEST
 
@@ -464,5 +494,6 @@ UNIT_MAIN("pool_fake", the_placement_follows_what_the_backend_is,
 	  behaviour_25_without_graphs_of_the_backend_a_captured_stream_is_refused,
 	  a_pool_that_ends_gives_nothing_back_before_work_that_it_cannot_come_after,
 	  a_segment_does_not_go_back_on_a_stream_that_is_being_captured,
+	  where_the_backend_does_not_say_whether_a_stream_is_captured_nothing_is_given_or_taken,
 	  asking_what_is_free_spoils_no_capture_of_another_stream,
 	  a_pool_that_is_over_asks_nothing_of_its_resource)

@@ -37,7 +37,7 @@ enum fake_op {
 	FAKE_GUARD_DRAIN,
 	FAKE_SYNCHRONIZE,
 	FAKE_EXPORT_POOL,
-	FAKE_STREAM_INFO, /* cannot fail */
+	FAKE_STREAM_INFO, /* fails by fail_with alone, and is none of `calls` */
 	FAKE_OPS,
 };
 

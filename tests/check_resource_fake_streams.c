@@ -59,7 +59,13 @@ fake_stream_info(struct soma_backend *fake, struct soma_backend_stream *stream,
 {
 	if (fake->before != NULL)
 		fake->before(fake, FAKE_STREAM_INFO, fake->context);
+	atomic_fetch_add(&fake->counts[FAKE_STREAM_INFO], 1);
 	ck_assert(stream->used && !stream->gone);
+	if (fake->fail_with[FAKE_STREAM_INFO] != SOMA_STATUS_OK)
+		return fake->fail_with[FAKE_STREAM_INFO];
+	for (int i = 1; i < FAKE_STREAMS && fake->blocking && stream->index == 0; i++)
+		if (fake->captures[i])
+			return SOMA_STATUS_STREAM_MISUSE;
 	info->native = 1000 + (uint64_t)stream->index;
 	info->flags = fake->blocking ? 0 : SOMA_BACKEND_STREAM_NON_BLOCKING;
 	info->capture =

@@ -403,6 +403,8 @@ struct soma_backend_ops {
 	/* Work that is queued on it still runs.  Does not wait.  Cannot fail. */
 	void (*stream_destroy)(struct soma_backend *self, struct soma_backend_stream *stream);
 
+	/* Does not wait.  STREAM_MISUSE, of the legacy default stream: a blocking stream is being captured, which
+	 * work of the legacy one would spoil. */
 	enum soma_status (*stream_info)(struct soma_backend *self, struct soma_backend_stream *stream,
 					struct soma_backend_stream_info *info);
 

@@ -142,8 +142,7 @@ enum soma_status soma_pool_alloc(struct soma_pool *pool, uint64_t size, uint64_t
  * Frees the block in the order of the stream, which the caller has ordered after all work on the block.
  * The handle stays, and answers.  NULL succeeds and does nothing.
  * SOMA_STATUS_USE_AFTER_FREE: it was freed before.  SOMA_STATUS_STREAM_MISUSE: also for a stream that is
- * being captured (unless the block is the graph's); where the placement is POOL, that is looked at only if
- * the backend can capture at all.
+ * being captured (unless the block is the graph's).
  */
 enum soma_status soma_pool_free(struct soma_allocation *allocation, uint64_t stream);
 

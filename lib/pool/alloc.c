@@ -53,9 +53,8 @@ allocate_placed(struct soma_pool *pool, uint64_t size, uint64_t stream, struct s
 
 	if (__builtin_expect(status != SOMA_STATUS_OK, 0))
 		return status;
-	status = __builtin_expect(pool->captures, 0) ? soma__pool_stream_not_captured(pool, found)
-						     : SOMA_STATUS_OK;
-	if (status == SOMA_STATUS_OK)
+	status = soma__pool_stream_not_captured(pool, found);
+	if (__builtin_expect(status == SOMA_STATUS_OK, 1))
 		status = soma_model_alloc(pool->model, size, model, &made);
 	if (__builtin_expect(status == SOMA__STATUS_DEFERRED, 0))
 		status = soma__pool_grow(pool, size, stream, &made);
@@ -116,12 +115,15 @@ begin_block(struct soma_pool *pool, uint64_t stream, bool *graph, struct soma_al
 
 	soma__pool_lock(pool);
 	status = begin(pool, stream, &found, &model, handle);
-	if (status != SOMA_STATUS_OK) {
-		soma__pool_unlock(pool);
-		return status;
+	if (status == SOMA_STATUS_OK && pool->captures) {
+		status = soma__order_capture(pool->resource, found->place, graph);
+		if (status != SOMA_STATUS_OK)
+			soma__handle_put(pool, *handle);
 	}
-	*graph = pool->captures && soma__order_is_capturing(pool->resource, found->place);
-	soma__pool_step_out(pool);
+	if (status == SOMA_STATUS_OK)
+		soma__pool_step_out(pool);
+	else
+		soma__pool_unlock(pool);
 	return status;
 }
 

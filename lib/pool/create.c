@@ -222,8 +222,7 @@ init_pool(struct soma_pool *pool, const struct checked *checked, struct soma_res
 	pool->leave = checked->policy.per_stream ? SOMA__LEAVE_OWN : SOMA__LEAVE_NOW;
 	pool->alignment = checked->policy.alignment;
 	pool->ordered = (can & SOMA_BACKEND_STREAM_ORDERED) != 0 && (can & SOMA_BACKEND_STREAMS) != 0;
-	pool->may_capture = (can & SOMA_BACKEND_STREAMS) != 0 && (can & SOMA_BACKEND_HOST_ACCESSIBLE) == 0;
-	pool->captures = pool->may_capture && (!pool->placed || (can & SOMA_BACKEND_CAPTURE) != 0);
+	pool->captures = (can & SOMA_BACKEND_STREAMS) != 0 && (can & SOMA_BACKEND_HOST_ACCESSIBLE) == 0;
 	pthread_mutex_init(&pool->mutex, NULL);
 	pthread_mutex_init(&pool->growing, NULL);
 	if (!soma__handles_init(pool))

@@ -67,7 +67,7 @@ free_placed(struct soma_pool *pool, struct soma_allocation *handle, const struct
 		status = free_in_model_now(pool, handle->ptr);
 	} else {
 		status = soma__pool_stream(pool, how->stream, &found, &model);
-		if (__builtin_expect(pool->captures && status == SOMA_STATUS_OK, 0))
+		if (__builtin_expect(status == SOMA_STATUS_OK, 1))
 			status = soma__pool_stream_not_captured(pool, found);
 		if (__builtin_expect(status == SOMA_STATUS_OK, 1))
 			status = soma_model_free(pool->model, handle->ptr, model);

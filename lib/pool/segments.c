@@ -133,11 +133,13 @@ soma__segment_leave(struct soma_pool *pool, struct soma__pool_segment *segment)
 static enum soma_status
 check_capture(struct soma_pool *pool, uint64_t stream)
 {
-	struct soma__stream *place = pool->may_capture ? soma__order_stream(pool->resource, stream) : NULL;
+	struct soma__stream *place = pool->captures ? soma__order_stream(pool->resource, stream) : NULL;
+	bool capturing = false;
+	enum soma_status status = SOMA_STATUS_OK;
 
-	if (place == NULL || !soma__order_is_capturing(pool->resource, place))
-		return SOMA_STATUS_OK;
-	return soma__fail(STREAM_MISUSE, "stream %" PRIu64 " is being captured", stream);
+	if (place != NULL)
+		status = soma__order_capture(pool->resource, place, &capturing);
+	return capturing ? soma__fail(STREAM_MISUSE, "stream %" PRIu64 " is being captured", stream) : status;
 }
 
 /* The stream may be destroyed: then by way of the segment stream. */

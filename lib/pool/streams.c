@@ -264,30 +264,26 @@ soma__pool_stream_enter(struct soma_pool *pool, uint64_t id, struct soma__pool_s
 	return status;
 }
 
-enum soma_status
-soma__pool_stream_not_captured(struct soma_pool *pool, const struct soma__pool_stream *stream)
+static enum soma_status
+refuse_captured(uint64_t id)
 {
-	if (stream == NULL || !pool->may_capture || !soma__order_is_capturing(pool->resource, stream->place))
-		return SOMA_STATUS_OK;
 	return soma__fail(STREAM_MISUSE,
 			  "stream %" PRIu64 " is being captured: its work runs when the graph does, "
 			  "and the pool cannot order that",
-			  stream->id);
+			  id);
 }
 
+/* The backend asks the driver of the stream itself, so that no other one's handle is touched: its owner may have
+ * destroyed that without a word. */
 enum soma_status
 soma__pool_stream_may_order(struct soma_pool *pool, const struct soma__pool_stream *stream)
 {
-	enum soma_status status = soma__pool_stream_not_captured(pool, stream);
+	bool capturing = false;
+	enum soma_status status = SOMA_STATUS_OK;
 
-	for (uint32_t i = 1; i < pool->slots && stream->id == 0 && pool->may_capture; i++) {
-		const struct soma__pool_stream *other = pool->streams[i];
-		if (status != SOMA_STATUS_OK)
-			break;
-		if (other != NULL && other->id != UNUSED && other->blocking)
-			status = soma__pool_stream_not_captured(pool, other);
-	}
-	return status;
+	if (pool->captures)
+		status = soma__order_capture(pool->resource, stream->place, &capturing);
+	return capturing ? refuse_captured(stream->id) : status;
 }
 
 /* ---- the driver ---------------------------------------------------------------------------- */
@@ -314,7 +310,7 @@ soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream, uin
 
 	if (from == NULL || waiting == NULL)
 		return SOMA_STATUS_OK;
-	/* Not every allocation looks (pool->captures), and a wait would spoil the capture. */
+	/* Of the legacy stream not every allocation asks, and a wait would spoil another one's capture. */
 	status = soma__pool_stream_may_order(pool, waiting);
 	return status == SOMA_STATUS_OK ? soma__pool_stream_wait(pool, waiting, from, wait_seq) : status;
 }

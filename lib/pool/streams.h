@@ -64,13 +64,18 @@ soma__pool_stream(struct soma_pool *pool, uint64_t id, struct soma__pool_stream 
 /* The stream if the pool has met it and has not forgotten it, destroyed or not. */
 struct soma__pool_stream *soma__pool_stream_find(struct soma_pool *pool, uint64_t id);
 
-/* STREAM_MISUSE when it is being captured. */
-enum soma_status soma__pool_stream_not_captured(struct soma_pool *pool,
-						const struct soma__pool_stream *stream);
-
-/* The same when an event or a wait on the stream would spoil another one's capture: one of the legacy stream's
- * makes all blocking streams wait. */
+/* STREAM_MISUSE when the stream is being captured, or an event or a wait on it would spoil another one's capture: one
+ * of the legacy stream's makes all blocking streams wait. */
 enum soma_status soma__pool_stream_may_order(struct soma_pool *pool, const struct soma__pool_stream *stream);
+
+/* The same for what queues nothing.  The legacy stream is never captured. */
+static inline enum soma_status
+soma__pool_stream_not_captured(struct soma_pool *pool, const struct soma__pool_stream *stream)
+{
+	if (__builtin_expect(!pool->captures || stream->id == 0, 1))
+		return SOMA_STATUS_OK;
+	return soma__pool_stream_may_order(pool, stream);
+}
 
 /* A mark at the stream's present end, as far as one is needed (all may be done). */
 enum soma_status soma__pool_mark_now(struct soma_pool *pool, struct soma__pool_stream *stream);

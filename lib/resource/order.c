@@ -27,21 +27,22 @@ soma__order_was(struct soma_resource *resource, uint64_t id)
 	return soma__stream_was(&resource->terminal->streams, id);
 }
 
-/* Whoever has the stream may destroy it meanwhile.  False: the backend does not say, or it is destroyed. */
-static bool
+/* Whoever has the stream may destroy it meanwhile.  NOT_FOUND, not recorded: it is destroyed, or there are no
+ * streams to ask. */
+static enum soma_status
 look(struct soma_resource *resource, struct soma__stream *stream, struct soma_backend_stream_info *info)
 {
 	struct soma__terminal *terminal = resource->terminal;
 	uint64_t id = atomic_load_explicit(&stream->id, memory_order_acquire);
-	bool known;
+	enum soma_status status = SOMA_STATUS_NOT_FOUND;
 
 	*info = (struct soma_backend_stream_info){ .size = sizeof *info };
 	if (terminal->ops->stream_info == NULL || !soma__stream_pin(&terminal->streams, stream, id))
-		return false;
-	known = stream->handle != NULL &&
-		terminal->ops->stream_info(terminal->self, stream->handle, info) == SOMA_STATUS_OK;
+		return status;
+	if (stream->handle != NULL)
+		status = terminal->ops->stream_info(terminal->self, stream->handle, info);
 	soma__stream_unpin(&terminal->streams, stream, id);
-	return known;
+	return status;
 }
 
 bool
@@ -49,15 +50,18 @@ soma__order_is_blocking(struct soma_resource *resource, struct soma__stream *str
 {
 	struct soma_backend_stream_info info;
 
-	return look(resource, stream, &info) && (info.flags & SOMA_BACKEND_STREAM_NON_BLOCKING) == 0;
+	return look(resource, stream, &info) != SOMA_STATUS_OK ||
+	       (info.flags & SOMA_BACKEND_STREAM_NON_BLOCKING) == 0;
 }
 
-bool
-soma__order_is_capturing(struct soma_resource *resource, struct soma__stream *stream)
+enum soma_status
+soma__order_capture(struct soma_resource *resource, struct soma__stream *stream, bool *capturing)
 {
 	struct soma_backend_stream_info info;
+	enum soma_status status = look(resource, stream, &info);
 
-	return look(resource, stream, &info) && info.capture != SOMA_BACKEND_CAPTURE_NONE;
+	*capturing = status == SOMA_STATUS_OK && info.capture != SOMA_BACKEND_CAPTURE_NONE;
+	return status == SOMA_STATUS_NOT_FOUND ? SOMA_STATUS_OK : status;
 }
 
 bool
@@ -71,7 +75,7 @@ soma__order_native(struct soma_resource *resource, uint64_t id, uint64_t *native
 	/* The pin holds the id, too. */
 	if (stream == NULL || !soma__stream_pin(streams, stream, id))
 		return false;
-	known = look(resource, stream, &info);
+	known = look(resource, stream, &info) == SOMA_STATUS_OK;
 	soma__stream_unpin(streams, stream, id);
 	if (known)
 		*native = info.native;

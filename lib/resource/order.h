@@ -34,12 +34,14 @@ soma__order_is_open(const struct soma__stream *stream, uint64_t id)
 /* The driver's handle; false: there is none. */
 bool soma__order_native(struct soma_resource *resource, uint64_t id, uint64_t *native);
 
-/* Whether the stream is ordered with the legacy default stream.  Where the backend does not say, it counts
- * as not. */
+/* Whether the stream is ordered with the legacy default stream.  Where the backend does not say, it counts as
+ * such: what is done for one does no harm to another. */
 bool soma__order_is_blocking(struct soma_resource *resource, struct soma__stream *stream);
 
-/* Whether the stream is being captured into a graph. */
-bool soma__order_is_capturing(struct soma_resource *resource, struct soma__stream *stream);
+/* Whether the stream is being captured into a graph; one that is destroyed is not.  STREAM_MISUSE is an answer, too:
+ * of the legacy default stream while a blocking one is captured. */
+enum soma_status soma__order_capture(struct soma_resource *resource, struct soma__stream *stream,
+				     bool *capturing);
 
 /* An event behind all work queued on the stream until now, with a reference for the caller; NULL: all of it
  * is done.  A stream that is destroyed has one, too. */
