@@ -243,8 +243,47 @@ START_TEST(the_legacy_stream_is_asked_nothing_that_spoils_a_blocking_streams_cap
 }
 END_TEST
 
+/* ---- streams of others ---------------------------------------------------------------------------- */
+
+/* A framework destroys its streams without a word, but has an event recorded behind every free. */
+START_TEST(a_stream_that_nothing_is_queued_on_is_not_asked)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		uint64_t gone, other;
+		CUstream theirs;
+		uint64_t seq;
+		start(both[i], ",placement=pool");
+		fake.recycle(false);
+		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &other));
+		push_context(0);
+		ck_assert_int_eq(driver()->cuStreamCreate(&theirs, 0), CUDA_SUCCESS);
+		pop_context(0);
+		OK(soma_runtime_stream_wrap(runtime, (uintptr_t)theirs, &gone));
+		drop(alloc(SEGMENT, gone), gone);
+		OK(soma_pool_record_event(pool, gone, &seq));
+		struct soma_allocation *x = alloc(1000, gone);
+		fake.run_all();
+		push_context(0);
+		ck_assert_int_eq(driver()->cuStreamDestroy(theirs), CUDA_SUCCESS);
+		pop_context(0);
+		for (int j = 0; j < 3; j++) {
+			struct soma_allocation *y = alloc(SEGMENT, 0), *z = alloc(SEGMENT, other);
+			drop(y, 0), drop(z, other);
+		}
+		OK(soma_pool_record_event(pool, 0, &seq));
+		OK(soma_pool_trim(pool, 0));
+		EXPECT_NOTHING_FOUND();
+		/* The end marks whatever was used. */
+		drop(x, other);
+		OK(soma_pool_destroy(pool));
+		soma_runtime_release(runtime);
+	}
+}
+END_TEST
+
 CUDA_MAIN("cuda pool",
 	  what_a_thread_freed_on_its_default_stream_is_not_given_to_another_one_before_it_has_run,
 	  a_synchronised_blocking_stream_comes_after_the_legacy_streams_work,
 	  a_captured_stream_neither_gets_nor_frees_a_block,
-	  the_legacy_stream_is_asked_nothing_that_spoils_a_blocking_streams_capture)
+	  the_legacy_stream_is_asked_nothing_that_spoils_a_blocking_streams_capture,
+	  a_stream_that_nothing_is_queued_on_is_not_asked)

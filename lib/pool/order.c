@@ -130,6 +130,7 @@ record_real(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t *
 		soma__pool_mark_put(pool, stream, *seq, event);
 	else
 		(void)soma_model_advance(pool->model, stream->model, *seq);
+	stream->dirty = event == NULL && stream->dirty;
 	return SOMA_STATUS_OK;
 }
 
