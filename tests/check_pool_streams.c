@@ -26,9 +26,19 @@ END_TEST
 START_TEST(no_stream_can_be_guessed)
 {
 	struct setup s = set_up(ALONE, (struct soma_pool_config){ 0 });
+	struct soma_allocation *x = alloc(s.pool, 100, 0);
+	uint64_t seq;
 
-	for (uint64_t stream = 1; stream < 100; stream++)
+	for (uint64_t stream = 1; stream < 100; stream++) {
 		ck_is(soma_pool_stream_destroy(s.pool, stream), INVALID_VALUE);
+		ck_is(try_alloc(s.pool, 100, stream), INVALID_VALUE);
+		ck_is(soma_pool_free(x, stream), INVALID_VALUE);
+		ck_is(soma_pool_record_event(s.pool, stream, &seq), INVALID_VALUE);
+		ck_is(soma_pool_wait_event(s.pool, stream, 0, 0), INVALID_VALUE);
+		ck_is(soma_pool_wait_event(s.pool, 0, stream, 0), INVALID_VALUE);
+		ck_is(soma_pool_synchronize(s.pool, stream), INVALID_VALUE);
+	}
+	drop(x, 0);
 	take_down(s);
 }
 END_TEST

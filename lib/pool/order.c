@@ -38,9 +38,8 @@ soma_pool_stream_destroy(struct soma_pool *pool, uint64_t stream)
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	if (stream == pool->host_stream)
-		status = soma__fail(INVALID_VALUE, "there is no stream %" PRIu64 " to destroy", stream);
-	else
+	status = soma__pool_stream_alone(pool, stream);
+	if (status == SOMA_STATUS_OK)
 		status = soma_model_stream_destroy(pool->model, stream);
 	soma__pool_leave(pool);
 	return status;
@@ -203,6 +202,8 @@ soma_pool_wait_event(struct soma_pool *pool, uint64_t stream, uint64_t event_str
 	if (status != SOMA_STATUS_OK)
 		return status;
 	status = soma__pool_stream(pool, stream, &found, &model);
+	if (status == SOMA_STATUS_OK && found == NULL)
+		status = soma__pool_stream_alone(pool, event_stream);
 	if (status == SOMA_STATUS_OK)
 		status = found != NULL ? wait_real(pool, found, event_stream, event_seq)
 				       : soma_model_wait_event(pool->model, model, event_stream, event_seq);

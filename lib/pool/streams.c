@@ -233,6 +233,14 @@ make_stream(struct soma_pool *pool, struct soma__stream *place, uint64_t id, str
 	return SOMA_STATUS_OK;
 }
 
+enum soma_status
+soma__pool_stream_alone(const struct soma_pool *pool, uint64_t id)
+{
+	if (__builtin_expect(id != pool->host_stream, 1))
+		return SOMA_STATUS_OK;
+	return soma__fail(INVALID_VALUE, "there is no stream %" PRIu64, id);
+}
+
 /* A stream that had the slot before is over: a resource gives a slot anew only then. */
 enum soma_status
 soma__pool_stream_enter(struct soma_pool *pool, uint64_t id, struct soma__pool_stream **out)

@@ -35,6 +35,9 @@ struct soma__pool_stream {
 	struct soma__pool_mark marks[SOMA__POOL_MARKS];
 };
 
+/* In a pool alone: the host's own stream is nobody else's. */
+enum soma_status soma__pool_stream_alone(const struct soma_pool *pool, uint64_t id);
+
 /* The rest of soma__pool_stream(). */
 enum soma_status soma__pool_stream_enter(struct soma_pool *pool, uint64_t id,
 					 struct soma__pool_stream **stream);
@@ -54,7 +57,7 @@ soma__pool_stream(struct soma_pool *pool, uint64_t id, struct soma__pool_stream 
 	*stream = NULL;
 	*model = id;
 	if (pool->resource == NULL)
-		return SOMA_STATUS_OK;
+		return soma__pool_stream_alone(pool, id);
 	enum soma_status status = soma__pool_stream_enter(pool, id, stream);
 	if (status == SOMA_STATUS_OK)
 		*model = (*stream)->model;
