@@ -292,6 +292,105 @@ START_TEST(every_allocation_of_a_wrap_may_fail)
 }
 END_TEST
 
+/* A backend that fails as told. */
+static struct {
+	struct soma_runtime *runtime;
+	enum soma_status info, record, synchronize;
+	int waits;
+} failing;
+
+static enum soma_status
+failing_info(struct soma_backend *self, struct soma_backend_stream *stream,
+	     struct soma_backend_stream_info *info)
+{
+	return failing.info != SOMA_STATUS_OK ? failing.info : real_ops->stream_info(self, stream, info);
+}
+
+static enum soma_status
+failing_record(struct soma_backend *self, struct soma_backend_event *event,
+	       struct soma_backend_stream *stream)
+{
+	return failing.record != SOMA_STATUS_OK ? failing.record
+						: real_ops->event_record(self, event, stream);
+}
+
+/* Another thread's lookup must not have to wait for it. */
+static enum soma_status
+failing_synchronize(struct soma_backend *self, struct soma_backend_stream *stream)
+{
+	ck_assert_int_eq(pthread_mutex_trylock(&failing.runtime->streams.mutex), 0);
+	pthread_mutex_unlock(&failing.runtime->streams.mutex);
+	failing.waits++;
+	return failing.synchronize != SOMA_STATUS_OK ? failing.synchronize
+						     : real_ops->stream_synchronize(self, stream);
+}
+
+static struct soma_runtime *
+open_failing(void)
+{
+	static struct soma_backend_ops changed;
+	struct soma_runtime *runtime = open_runtime("backend=host");
+
+	failing.runtime = runtime;
+	failing.info = failing.record = failing.synchronize = SOMA_STATUS_OK;
+	failing.waits = 0;
+	real_ops = runtime->backend->ops;
+	changed = *real_ops;
+	changed.stream_info = failing_info;
+	changed.event_record = failing_record;
+	changed.stream_synchronize = failing_synchronize;
+	runtime->backend->ops = &changed;
+	runtime->resource->terminal->events.ops = &changed;
+	return runtime;
+}
+
+static void
+close_failing(struct soma_runtime *runtime)
+{
+	runtime->backend->ops = real_ops;
+	runtime->resource->terminal->events.ops = real_ops;
+	soma_runtime_release(runtime);
+}
+
+START_TEST(a_stream_that_cannot_be_entered_is_taken_back_and_nobody_waits_meanwhile)
+{
+	struct soma_runtime *runtime = open_failing();
+	struct soma__streams *streams = &runtime->resource->terminal->streams;
+	uint64_t stream;
+
+	failing.info = failing.record = SOMA_STATUS_DRIVER;
+	ck_assert_int_eq(soma_runtime_stream_acquire(runtime, 0, &stream), SOMA_STATUS_DRIVER);
+	ck_assert_int_gt(failing.waits, 0);
+	ck_assert_uint_eq(atomic_load(&streams->slots), 2);
+	ck_assert(soma__stream_at(streams, 1)->destroyed);
+	failing.info = failing.record = SOMA_STATUS_OK;
+	stream = runtime_stream(runtime);
+	OK(soma_runtime_stream_release(runtime, stream));
+	close_failing(runtime);
+}
+END_TEST
+
+/* Such as the default stream of another thread, or one in a capture. */
+START_TEST(a_stream_that_the_backend_does_not_let_go_stays)
+{
+	static const enum soma_status statuses[] = { SOMA_STATUS_DRIVER, SOMA_STATUS_STREAM_MISUSE };
+	struct soma_runtime *runtime = open_failing();
+	struct foreign foreign = make_foreign(runtime);
+	uint64_t stream = wrap(runtime, foreign.native);
+
+	for (int i = 0; i < 2; i++) {
+		failing.record = failing.synchronize = statuses[i];
+		ck_assert_int_eq(soma_runtime_stream_release(runtime, stream), statuses[i]);
+		failing.record = failing.synchronize = SOMA_STATUS_OK;
+		ck_assert_uint_eq(resolve(runtime, foreign.native), stream);
+	}
+	OK(soma_runtime_stream_release(runtime, stream));
+	expect_unknown(runtime, foreign.native);
+	destroy_foreign(runtime, &foreign);
+	close_failing(runtime);
+}
+END_TEST
+
 /* ---- threads ---------------------------------------------------------------------------- */
 
 #define THREADS 6
@@ -370,4 +469,6 @@ UNIT_MAIN("runtime streams", ids_are_never_used_twice, the_same_live_handle_is_t
 	  a_handle_that_comes_back_is_another_stream, a_handle_is_looked_up_as_it_is_now,
 	  a_stream_destroyed_through_the_resource_is_forgotten, a_handle_that_is_no_stream_is_an_error,
 	  without_streams_there_is_only_stream_0, every_allocation_of_a_wrap_may_fail,
+	  a_stream_that_cannot_be_entered_is_taken_back_and_nobody_waits_meanwhile,
+	  a_stream_that_the_backend_does_not_let_go_stays,
 	  threads_that_wrap_at_once_get_the_same)

@@ -4,7 +4,7 @@
  * wraps the handle and says its own id, which is never given twice.
  *
  * The registry's mutex is held over those calls, which do not wait, so that of two threads that wrap one
- * stream the second finds what the first has made.  It is not held while a stream is destroyed.
+ * stream the second finds what the first has made.  It is not held while a stream is destroyed, which may wait.
  */
 #include "lib/runtime/runtime.h"
 
@@ -64,6 +64,14 @@ ask_id(struct soma_runtime *runtime, uint64_t id, struct soma_backend_stream_inf
 	return status == SOMA_STATUS_OK ? ask(runtime, stream->handle, info) : status;
 }
 
+static bool
+is_open(struct soma_runtime *runtime, uint64_t id)
+{
+	const struct soma__stream *stream = soma__stream_find(streams_of(runtime), id);
+
+	return stream != NULL && !stream->destroyed;
+}
+
 /* The entry of a stream that still exists here.  Under the mutex; one that was destroyed past the registry,
  * through the resource, is forgotten. */
 static struct soma__stream_entry *
@@ -71,11 +79,9 @@ find_open(struct soma_runtime *runtime, uint64_t backend_id)
 {
 	struct soma__registry *registry = &runtime->streams;
 	struct soma__stream_entry *entry;
-	struct soma__stream *stream;
 
 	while ((entry = soma__registry_by_backend(registry, backend_id)) != NULL) {
-		stream = soma__stream_find(streams_of(runtime), entry->id);
-		if (stream != NULL && !stream->destroyed)
+		if (is_open(runtime, entry->id))
 			return entry;
 		soma__registry_remove(registry, entry);
 		soma__registry_free(registry, entry);
@@ -107,62 +113,83 @@ soma__runtime_streams_init(struct soma_runtime *runtime)
 	return SOMA_STATUS_OK;
 }
 
-/* Under the mutex: a stream that was just made gets its entry, or is taken back. */
+/* A stream and its entry, in no chain yet.  native: NULL for a stream of its own.  After a failure *out is what there
+ * is to be discarded, without the mutex; NULL: nothing. */
 static enum soma_status
-enter_stream(struct soma_runtime *runtime, struct soma__stream_entry *entry, uint64_t id)
-{
-	struct soma_backend_stream_info info;
-	enum soma_status status = ask_id(runtime, id, &info);
-
-	if (status != SOMA_STATUS_OK) {
-		(void)soma_resource_stream_destroy(runtime->resource, id);
-		return status;
-	}
-	entry->id = id;
-	entry->backend_id = info.id;
-	entry->count = 1;
-	soma__registry_add(&runtime->streams, entry);
-	return SOMA_STATUS_OK;
-}
-
-/* Under the mutex.  native: NULL for a stream of its own. */
-static enum soma_status
-make_stream(struct soma_runtime *runtime, unsigned flags, const uint64_t *native, uint64_t *stream)
+make_stream(struct soma_runtime *runtime, unsigned flags, const uint64_t *native,
+	    struct soma__stream_entry **out)
 {
 	struct soma__stream_entry *entry = soma__registry_new(&runtime->streams);
+	struct soma_backend_stream_info info;
 	enum soma_status status;
-	uint64_t id;
 
+	*out = NULL;
 	if (entry == NULL)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	status = native != NULL ? soma_resource_stream_wrap(runtime->resource, *native, &id)
-				: soma_resource_stream_create(runtime->resource, flags, &id);
-	if (status == SOMA_STATUS_OK)
-		status = enter_stream(runtime, entry, id);
-	if (status == SOMA_STATUS_OK)
-		*stream = id;
-	else
+	status = native != NULL ? soma_resource_stream_wrap(runtime->resource, *native, &entry->id)
+				: soma_resource_stream_create(runtime->resource, flags, &entry->id);
+	if (status != SOMA_STATUS_OK) {
 		soma__registry_free(&runtime->streams, entry);
+		return status;
+	}
+	*out = entry;
+	status = ask_id(runtime, entry->id, &info);
+	entry->backend_id = info.id;
+	entry->count = 1;
 	return status;
+}
+
+static void
+discard(struct soma_runtime *runtime, struct soma__stream_entry *entry)
+{
+	if (entry == NULL)
+		return;
+	(void)soma_resource_stream_destroy(runtime->resource, entry->id);
+	soma__registry_free(&runtime->streams, entry);
 }
 
 enum soma_status
 soma_runtime_stream_acquire(struct soma_runtime *runtime, unsigned flags, uint64_t *stream)
 {
+	struct soma__stream_entry *entry;
 	enum soma_status status = check_streams(runtime);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
+	status = make_stream(runtime, flags, NULL, &entry);
+	if (status != SOMA_STATUS_OK) {
+		discard(runtime, entry);
+		return status;
+	}
+	*stream = entry->id;
 	pthread_mutex_lock(&runtime->streams.mutex);
-	status = make_stream(runtime, flags, NULL, stream);
+	soma__registry_add(&runtime->streams, entry);
 	pthread_mutex_unlock(&runtime->streams.mutex);
-	return status;
+	return SOMA_STATUS_OK;
 }
 
 /* ---- by handle ------------------------------------------------------------------------------- */
 
+/* Under the mutex. */
 static enum soma_status
-wrap_locked(struct soma_runtime *runtime, uint64_t native, uint64_t *stream)
+wrap_new(struct soma_runtime *runtime, uint64_t native, struct soma__stream_entry **entry,
+	 struct soma__stream_entry **stray)
+{
+	enum soma_status status = make_stream(runtime, 0, &native, stray);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	*entry = *stray;
+	*stray = NULL;
+	soma__registry_add(&runtime->streams, *entry);
+	return SOMA_STATUS_OK;
+}
+
+/* The id of the stream that has the handle now.  Under the mutex; wraps: it is counted, and made if need be, and
+ * *stray is as make_stream() leaves it. */
+static enum soma_status
+find_native(struct soma_runtime *runtime, uint64_t native, bool wraps, uint64_t *stream,
+	    struct soma__stream_entry **stray)
 {
 	struct soma__stream_entry *entry;
 	uint64_t backend_id;
@@ -171,54 +198,42 @@ wrap_locked(struct soma_runtime *runtime, uint64_t native, uint64_t *stream)
 	if (status != SOMA_STATUS_OK)
 		return status;
 	entry = find_open(runtime, backend_id);
+	if (entry == NULL && !wraps)
+		return soma__fail(NOT_FOUND, "the stream with handle 0x%" PRIx64 " was not wrapped", native);
 	if (entry == NULL)
-		return make_stream(runtime, 0, &native, stream);
-	if (entry->id != 0)
+		status = wrap_new(runtime, native, &entry, stray);
+	else if (wraps && entry->id != 0)
 		entry->count++;
-	*stream = entry->id;
-	return SOMA_STATUS_OK;
+	if (status == SOMA_STATUS_OK)
+		*stream = entry->id;
+	return status;
+}
+
+static enum soma_status
+by_handle(struct soma_runtime *runtime, uint64_t native, bool wraps, uint64_t *stream)
+{
+	struct soma__stream_entry *stray = NULL;
+	enum soma_status status = check_streams(runtime);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	pthread_mutex_lock(&runtime->streams.mutex);
+	status = find_native(runtime, native, wraps, stream, &stray);
+	pthread_mutex_unlock(&runtime->streams.mutex);
+	discard(runtime, stray);
+	return status;
 }
 
 enum soma_status
 soma_runtime_stream_wrap(struct soma_runtime *runtime, uint64_t native, uint64_t *stream)
 {
-	enum soma_status status = check_streams(runtime);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	pthread_mutex_lock(&runtime->streams.mutex);
-	status = wrap_locked(runtime, native, stream);
-	pthread_mutex_unlock(&runtime->streams.mutex);
-	return status;
-}
-
-static enum soma_status
-resolve_locked(struct soma_runtime *runtime, uint64_t native, uint64_t *stream)
-{
-	struct soma__stream_entry *entry;
-	uint64_t backend_id;
-	enum soma_status status = ask_native(runtime, native, &backend_id);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	entry = find_open(runtime, backend_id);
-	if (entry == NULL)
-		return soma__fail(NOT_FOUND, "the stream with handle 0x%" PRIx64 " was not wrapped", native);
-	*stream = entry->id;
-	return SOMA_STATUS_OK;
+	return by_handle(runtime, native, true, stream);
 }
 
 enum soma_status
 soma_runtime_stream_resolve(struct soma_runtime *runtime, uint64_t native, uint64_t *stream)
 {
-	enum soma_status status = check_streams(runtime);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	pthread_mutex_lock(&runtime->streams.mutex);
-	status = resolve_locked(runtime, native, stream);
-	pthread_mutex_unlock(&runtime->streams.mutex);
-	return status;
+	return by_handle(runtime, native, false, stream);
 }
 
 enum soma_status
@@ -244,7 +259,7 @@ release_last(struct soma_runtime *runtime, struct soma__stream_entry *entry)
 	enum soma_status status = soma_resource_stream_destroy(runtime->resource, entry->id);
 
 	pthread_mutex_lock(&registry->mutex);
-	if (status != SOMA_STATUS_OK && status != SOMA_STATUS_STREAM_MISUSE) {
+	if (status != SOMA_STATUS_OK && is_open(runtime, entry->id)) {
 		entry->count = 1;
 	} else {
 		soma__registry_remove(registry, entry);
