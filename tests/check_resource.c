@@ -323,7 +323,38 @@ START_TEST(streams_that_are_destroyed_are_counted)
 }
 END_TEST
 
-UNIT_MAIN("resource", streams_that_are_destroyed_are_counted,
+/* While their work goes on a new one asks some of them, and takes a place of its own. */
+START_TEST(destroyed_streams_that_are_at_work_are_not_all_asked_each_time)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	struct soma__streams *streams = &resource->terminal->streams;
+	uint64_t stream[40], asked;
+
+	for (int i = 0; i < 40; i++) {
+		stream[i] = new_stream(resource);
+		fake_work(fake_stream(resource, stream[i]), 1);
+	}
+	for (int i = 0; i < 40; i++)
+		ck_assert_int_eq(soma_resource_stream_destroy(resource, stream[i]), SOMA_STATUS_OK);
+	asked = fake_count(fake, FAKE_EVENT_QUERY);
+	for (int i = 0; i < 4; i++)
+		stream[i] = new_stream(resource);
+	ck_assert_uint_le(fake_count(fake, FAKE_EVENT_QUERY) - asked, 4 * 8);
+	ck_assert_uint_eq(streams->slots, 45);
+	fake_run_all(fake);
+	for (int i = 4; i < 14; i++) {
+		stream[i] = new_stream(resource);
+		for (int j = 0; j < i; j++)
+			ck_assert_uint_ne(stream[i], stream[j]);
+	}
+	ck_assert_uint_eq(streams->slots, 45);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+UNIT_MAIN("resource", destroyed_streams_that_are_at_work_are_not_all_asked_each_time, streams_that_are_destroyed_are_counted,
 	  a_decorator_keeps_what_is_under_it, blocks_that_are_given_up_are_said,
 	  stream_ids_are_never_used_twice, a_backend_without_streams_has_the_default_one,
 	  frees_of_a_destroyed_stream_are_completed, frees_complete_in_the_streams_order_as_far_as_it_ran,

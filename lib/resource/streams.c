@@ -14,7 +14,40 @@
 /* Events that a stream keeps. */
 #define SPARES_MAX 128
 
+/* Destroyed streams that a new one looks at, to take the place of one whose work is done. */
+#define LOOKS 8
+
 /* ---- slots ------------------------------------------------------------------------- */
+
+/* Under the table's mutex: the slot may be had. */
+static void
+put_closed(struct soma__streams *streams, struct soma__stream *stream)
+{
+	stream->next_closed = NULL;
+	if (streams->closed++ > 0)
+		streams->closed_last->next_closed = stream;
+	else
+		streams->closed_first = stream;
+	streams->closed_last = stream;
+}
+
+/* There is one. */
+static struct soma__stream *
+take_closed(struct soma__streams *streams)
+{
+	struct soma__stream *stream = streams->closed_first;
+
+	streams->closed_first = stream->next_closed;
+	streams->closed--;
+	return stream;
+}
+
+static bool
+is_full(const struct soma__streams *streams)
+{
+	return atomic_load_explicit(&streams->slots, memory_order_relaxed) >=
+	       SOMA__STREAMS_CHUNK * SOMA__STREAMS_CHUNKS;
+}
 
 /* A new slot, not visible yet. */
 static struct soma__stream *
@@ -24,7 +57,7 @@ add_slot(struct soma__streams *streams)
 	struct soma__stream *_Atomic *place = &streams->chunk[slot / SOMA__STREAMS_CHUNK];
 	struct soma__stream *stream;
 
-	if (slot >= SOMA__STREAMS_CHUNK * SOMA__STREAMS_CHUNKS) {
+	if (is_full(streams)) {
 		soma__fail(OUT_OF_HOST_MEMORY, "too many streams: %" PRIu64 " exist", slot);
 		return NULL;
 	}
@@ -38,7 +71,6 @@ add_slot(struct soma__streams *streams)
 	atomic_store_explicit(&stream->id, slot, memory_order_relaxed);
 	pthread_mutex_init(&stream->mutex, NULL);
 	stream->destroyed = true;
-	atomic_fetch_add_explicit(&streams->closed, 1, memory_order_relaxed);
 	atomic_store_explicit(&streams->slots, slot + 1, memory_order_release);
 	return stream;
 }
@@ -64,21 +96,20 @@ is_over(struct soma__streams *streams, struct soma__stream *stream)
 	return over;
 }
 
-/* Slot 0 is never destroyed, so the loop passes it over. */
+/* Those that are not over go to the end, so that the next time others are looked at. */
 static struct soma__stream *
 take_slot(struct soma__streams *streams)
 {
-	uint32_t count = atomic_load_explicit(&streams->slots, memory_order_relaxed);
+	uint32_t looks = is_full(streams) || streams->closed < LOOKS ? streams->closed : LOOKS;
 
-	if (atomic_load_explicit(&streams->closed, memory_order_relaxed) == 0)
-		return add_slot(streams);
-	for (uint32_t i = 1; i < count; i++) {
-		struct soma__stream *stream = soma__stream_at(streams, i);
+	for (uint32_t i = 0; i < looks; i++) {
+		struct soma__stream *stream = take_closed(streams);
 		if (is_over(streams, stream)) {
 			atomic_fetch_add_explicit(&stream->id, SOMA__STREAM_SLOT_MASK + 1,
 						  memory_order_release);
 			return stream;
 		}
+		put_closed(streams, stream);
 	}
 	return add_slot(streams);
 }
@@ -108,12 +139,13 @@ create_locked(struct soma__streams *streams, unsigned flags, const uint64_t *nat
 	if (stream == NULL)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	status = make_handle(streams, flags, native, &handle);
-	if (status != SOMA_STATUS_OK)
+	if (status != SOMA_STATUS_OK) {
+		put_closed(streams, stream);
 		return status;
+	}
 	pthread_mutex_lock(&stream->mutex);
 	stream->handle = handle;
 	stream->destroyed = false;
-	atomic_fetch_sub_explicit(&streams->closed, 1, memory_order_relaxed);
 	atomic_store_explicit(&stream->pins, 1, memory_order_release);
 	pthread_mutex_unlock(&stream->mutex);
 	*id = atomic_load_explicit(&stream->id, memory_order_relaxed);
@@ -166,6 +198,9 @@ give_handle(struct soma__streams *streams, struct soma__stream *stream)
 	pthread_mutex_unlock(&stream->mutex);
 	soma__event_drop(streams->events, before);
 	streams->events->ops->stream_destroy(streams->events->self, handle);
+	pthread_mutex_lock(&streams->mutex);
+	put_closed(streams, stream);
+	pthread_mutex_unlock(&streams->mutex);
 }
 
 void
@@ -177,7 +212,7 @@ soma__stream_unpin(struct soma__streams *streams, struct soma__stream *stream, u
 
 /* Of several threads that destroy a stream one comes first. */
 static enum soma_status
-close_stream(struct soma__streams *streams, struct soma__stream *stream, uint64_t id, struct soma__event *final)
+close_stream(struct soma__stream *stream, uint64_t id, struct soma__event *final)
 {
 	enum soma_status status = SOMA_STATUS_OK;
 
@@ -187,7 +222,6 @@ close_stream(struct soma__streams *streams, struct soma__stream *stream, uint64_
 	} else {
 		stream->final = final;
 		stream->destroyed = true;
-		atomic_fetch_add_explicit(&streams->closed, 1, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&stream->mutex);
 	return status;
@@ -201,7 +235,7 @@ destroy_pinned(struct soma__streams *streams, struct soma__stream *stream, uint6
 	enum soma_status status = finalise(streams, stream, &final);
 
 	if (status == SOMA_STATUS_OK) {
-		status = close_stream(streams, stream, id, final);
+		status = close_stream(stream, id, final);
 		if (status != SOMA_STATUS_OK)
 			soma__event_drop(streams->events, final);
 	}
@@ -251,7 +285,6 @@ soma__streams_init(struct soma__streams *streams, struct soma__events *events, s
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	}
 	legacy->destroyed = false;
-	atomic_store_explicit(&streams->closed, 0, memory_order_relaxed);
 	legacy->handle = handle;
 	pthread_mutex_init(&streams->mutex, NULL);
 	return SOMA_STATUS_OK;

@@ -44,15 +44,17 @@ struct soma__stream {
 	uint32_t spare_count;
 	_Atomic uint64_t pending_bytes; /* written under mutex */
 	_Atomic uint64_t pending_count;
+	struct soma__stream *next_closed; /* streams->mutex */
 };
 
 struct soma__streams {
 	struct soma__events *events;
 	struct soma__arena *arena;
 	bool have_streams;
-	pthread_mutex_t mutex;  /* making and destroying */
+	pthread_mutex_t mutex;  /* making; what follows, but for reading */
 	_Atomic uint32_t slots; /* that exist */
-	_Atomic uint32_t closed; /* of these: destroyed; without any no place is looked for */
+	uint32_t closed;        /* of these: without a handle, so that a new stream may have one that is over */
+	struct soma__stream *closed_first, *closed_last;
 	struct soma__stream *_Atomic chunk[SOMA__STREAMS_CHUNKS];
 };
 
