@@ -374,6 +374,100 @@ START_TEST(handles_come_back_and_ids_do_not)
 }
 END_TEST
 
+#define PLACES 40
+
+/* The highest handle among new streams, all with work; they are destroyed then. */
+static uint64_t
+use_places(int count, bool work)
+{
+	struct soma_backend_stream *made[PLACES];
+	uint64_t highest = 0;
+
+	for (int i = 0; i < count; i++) {
+		struct soma_backend_stream_info info = { .size = sizeof info };
+		OK(ops->stream_create(host, SOMA_BACKEND_STREAM_NON_BLOCKING, &made[i]));
+		OK(ops->stream_info(host, made[i], &info));
+		if (info.native > highest)
+			highest = info.native;
+		if (work)
+			fill(new_word(), 1, made[i]);
+	}
+	for (int i = 0; i < count; i++)
+		ops->stream_destroy(host, made[i]);
+	return highest;
+}
+
+/* However many of those before are at work, and whichever thread's own is taken from among them. */
+START_TEST(every_place_is_used_again_when_its_work_is_done)
+{
+	struct soma_backend_stream *mine;
+	uint64_t highest;
+
+	open_host(NULL, NULL);
+	(void)use_places(PLACES / 4, true);
+	OK(ops->stream_default(host, SOMA_BACKEND_STREAM_PER_THREAD, &mine));
+	fill(new_word(), 1, mine);
+	uint64_t id = id_of(mine);
+	ops->stream_destroy(host, mine);
+	highest = use_places(PLACES, true);
+	OK(ops->stream_default(host, SOMA_BACKEND_STREAM_PER_THREAD, &mine));
+	ck_assert_uint_eq(id_of(mine), id);
+	OK(ops->synchronize(host));
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_le(use_places(PLACES, false), highest);
+	ops->stream_destroy(host, mine);
+	ck_assert_uint_le(use_places(PLACES, false), highest);
+	close_host();
+}
+END_TEST
+
+#define PLACES 40
+
+/* The highest handle among new streams, all with work; they are destroyed then. */
+static uint64_t
+use_places(int count, bool work)
+{
+	struct soma_backend_stream *made[PLACES];
+	uint64_t highest = 0;
+
+	for (int i = 0; i < count; i++) {
+		struct soma_backend_stream_info info = { .size = sizeof info };
+		OK(ops->stream_create(host, SOMA_BACKEND_STREAM_NON_BLOCKING, &made[i]));
+		OK(ops->stream_info(host, made[i], &info));
+		if (info.native > highest)
+			highest = info.native;
+		if (work)
+			fill(new_word(), 1, made[i]);
+	}
+	for (int i = 0; i < count; i++)
+		ops->stream_destroy(host, made[i]);
+	return highest;
+}
+
+/* However many of those before are at work, and whichever thread's own is taken from among them. */
+START_TEST(every_place_is_used_again_when_its_work_is_done)
+{
+	struct soma_backend_stream *mine;
+	uint64_t highest;
+
+	open_host(NULL, NULL);
+	(void)use_places(PLACES / 4, true);
+	OK(ops->stream_default(host, SOMA_BACKEND_STREAM_PER_THREAD, &mine));
+	fill(new_word(), 1, mine);
+	uint64_t id = id_of(mine);
+	ops->stream_destroy(host, mine);
+	highest = use_places(PLACES, true);
+	OK(ops->stream_default(host, SOMA_BACKEND_STREAM_PER_THREAD, &mine));
+	ck_assert_uint_eq(id_of(mine), id);
+	OK(ops->synchronize(host));
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_le(use_places(PLACES, false), highest);
+	ops->stream_destroy(host, mine);
+	ck_assert_uint_le(use_places(PLACES, false), highest);
+	close_host();
+}
+END_TEST
+
 START_TEST(a_wrapped_stream_is_the_same_stream)
 {
 	struct soma_backend_stream_info info = { .size = sizeof info };
@@ -455,5 +549,6 @@ UNIT_MAIN("host", freed_memory_is_used_again_only_when_its_stream_is_past_the_fr
 	  the_legacy_stream_and_blocking_streams_are_ordered_both_ways,
 	  waiting_for_the_legacy_stream_waits_for_blocking_streams,
 	  each_thread_has_a_default_stream_of_its_own, a_destroyed_streams_work_is_still_done,
-	  handles_come_back_and_ids_do_not, a_wrapped_stream_is_the_same_stream,
+	  handles_come_back_and_ids_do_not, every_place_is_used_again_when_its_work_is_done,
+	  a_wrapped_stream_is_the_same_stream,
 	  a_smaller_callers_struct_is_not_written_beyond, steps_run_so_many_operations_and_stop_at_a_wait)

@@ -13,6 +13,9 @@
 
 #define OPS_AT_ONCE 32
 
+/* Spare lanes that a new stream looks at. */
+#define LOOKS 8
+
 /* Native handles below are the default streams' names elsewhere. */
 #define NATIVE_FIRST 16
 
@@ -31,7 +34,6 @@ lane_new(struct lanes *lanes)
 	lane->tail = &lane->head;
 	lane->done_tail = &lane->done;
 	lane->native = NATIVE_FIRST + lanes->count++;
-	lanes->spare++;
 	atomic_init(&lane->ticket, UINT64_MAX);
 	lane->next = atomic_load(&lanes->all);
 	atomic_store(&lanes->all, lane);
@@ -46,15 +48,39 @@ lane_is_done(const struct soma_backend_stream *lane)
 	return atomic_load_explicit(&lane->run, memory_order_acquire) >= queued;
 }
 
-/* A lane that nobody has and that has run, or NULL; lanes->mutex is held. */
+/* ---- spare ones, with lanes->mutex held ------------------------------------------ */
+
+static void
+put_spare(struct lanes *lanes, struct soma_backend_stream *lane)
+{
+	lane->next_spare = NULL;
+	*lanes->spare_end = lane;
+	lanes->spare_end = &lane->next_spare;
+	lanes->spare++;
+}
+
+static void
+take_spare(struct lanes *lanes, struct soma_backend_stream **at)
+{
+	struct soma_backend_stream *lane = *at;
+
+	*at = lane->next_spare;
+	if (*at == NULL)
+		lanes->spare_end = at;
+	lanes->spare--;
+}
+
+/* One that has run, or NULL.  Those that are at work go to the end, so that the next time others are looked at. */
 static struct soma_backend_stream *
 find_spare(struct lanes *lanes)
 {
-	if (lanes->spare == 0)
-		return NULL;
-	for (struct soma_backend_stream *lane = atomic_load(&lanes->all); lane != NULL; lane = lane->next)
-		if (lane->handles == 0 && lane_is_done(lane))
+	for (uint64_t looks = lanes->spare < LOOKS ? lanes->spare : LOOKS; looks > 0; looks--) {
+		struct soma_backend_stream *lane = lanes->spare_first;
+		take_spare(lanes, &lanes->spare_first);
+		if (lane_is_done(lane))
 			return lane;
+		put_spare(lanes, lane);
+	}
 	return NULL;
 }
 
@@ -68,7 +94,6 @@ lane_open_locked(struct lanes *lanes, enum lane_kind kind)
 	if (lane == NULL)
 		return NULL;
 	lane->handles = 1;
-	lanes->spare--;
 	lane->thread = 0;
 	pthread_mutex_lock(&lane->queue);
 	lane->base = atomic_load(&lane->queued);
@@ -76,6 +101,19 @@ lane_open_locked(struct lanes *lanes, enum lane_kind kind)
 	atomic_store(&lane->id, ++lanes->last_id);
 	atomic_store(&lane->kind, kind);
 	return lane;
+}
+
+/* One more handle of a lane that is there. */
+static void
+hold_lane(struct lanes *lanes, struct soma_backend_stream *lane)
+{
+	struct soma_backend_stream **at = &lanes->spare_first;
+
+	if (lane->handles++ > 0)
+		return;
+	while (*at != lane)
+		at = &(*at)->next_spare;
+	take_spare(lanes, at);
 }
 
 struct soma_backend_stream *
@@ -97,12 +135,10 @@ lane_of_thread(struct lanes *lanes)
 	struct soma_backend_stream *lane = atomic_load(&lanes->all);
 	while (lane != NULL && lane->thread != thread)
 		lane = lane->next;
-	if (lane != NULL) {
-		if (lane->handles++ == 0)
-			lanes->spare--;
-	} else if ((lane = lane_open_locked(lanes, LANE_PER_THREAD)) != NULL) {
+	if (lane != NULL)
+		hold_lane(lanes, lane);
+	else if ((lane = lane_open_locked(lanes, LANE_PER_THREAD)) != NULL)
 		lane->thread = thread;
-	}
 	pthread_mutex_unlock(&lanes->mutex);
 	return lane;
 }
@@ -125,7 +161,7 @@ lane_close(struct lanes *lanes, struct soma_backend_stream *lane)
 {
 	pthread_mutex_lock(&lanes->mutex);
 	if (--lane->handles == 0)
-		lanes->spare++;
+		put_spare(lanes, lane);
 	pthread_mutex_unlock(&lanes->mutex);
 }
 
@@ -134,6 +170,8 @@ lanes_init(struct lanes *lanes, const struct soma_backend_host *host, struct hea
 {
 	lanes->host = host;
 	lanes->heap = heap;
+	lanes->spare_first = NULL;
+	lanes->spare_end = &lanes->spare_first;
 	if (pthread_mutex_init(&lanes->mutex, NULL) != 0)
 		return false;
 	lanes->legacy = lane_open(lanes, LANE_LEGACY);

@@ -59,6 +59,7 @@ struct soma_backend_stream {
 	_Atomic uint32_t kind;            /* flags, or a default stream; see below */
 	uint64_t thread;                  /* of a per-thread default stream; lanes->mutex */
 	unsigned handles;                 /* lanes->mutex */
+	struct soma_backend_stream *next_spare; /* the same */
 	pthread_mutex_t queue;            /* protects the next four */
 	struct item *head, **tail;
 	struct item *ops;        /* unused ones */
@@ -86,7 +87,8 @@ struct lanes {
 	struct soma_backend_stream *legacy;
 	struct soma_backend_event *events; /* spare ones; mutex */
 	uint64_t count;                    /* mutex */
-	uint64_t spare;                    /* of these, with no handle; mutex */
+	uint64_t spare;                    /* of these, with no handle: the list, oldest first; mutex */
+	struct soma_backend_stream *spare_first, **spare_end;
 	uint64_t last_id;                  /* mutex */
 	_Atomic uint64_t ticket;
 };
