@@ -470,5 +470,4 @@ UNIT_MAIN("runtime streams", ids_are_never_used_twice, the_same_live_handle_is_t
 	  a_stream_destroyed_through_the_resource_is_forgotten, a_handle_that_is_no_stream_is_an_error,
 	  without_streams_there_is_only_stream_0, every_allocation_of_a_wrap_may_fail,
 	  a_stream_that_cannot_be_entered_is_taken_back_and_nobody_waits_meanwhile,
-	  a_stream_that_the_backend_does_not_let_go_stays,
-	  threads_that_wrap_at_once_get_the_same)
+	  a_stream_that_the_backend_does_not_let_go_stays, threads_that_wrap_at_once_get_the_same)

@@ -53,14 +53,14 @@ struct op {
 };
 
 struct soma_backend_stream {
-	struct soma_backend_stream *next; /* in lanes->all; never changes */
-	uint64_t native;                  /* its number, given again with the record */
-	_Atomic uint64_t id;              /* never given again */
-	_Atomic uint32_t kind;            /* flags, or a default stream; see below */
-	uint64_t thread;                  /* of a per-thread default stream; lanes->mutex */
-	unsigned handles;                 /* lanes->mutex */
+	struct soma_backend_stream *next;       /* in lanes->all; never changes */
+	uint64_t native;                        /* its number, given again with the record */
+	_Atomic uint64_t id;                    /* never given again */
+	_Atomic uint32_t kind;                  /* flags, or a default stream; see below */
+	uint64_t thread;                        /* of a per-thread default stream; lanes->mutex */
+	unsigned handles;                       /* lanes->mutex */
 	struct soma_backend_stream *next_spare; /* the same */
-	pthread_mutex_t queue;            /* protects the next four */
+	pthread_mutex_t queue;                  /* protects the next four */
 	struct item *head, **tail;
 	struct item *ops;        /* unused ones */
 	uint64_t base;           /* position where the present stream began */
@@ -89,7 +89,7 @@ struct lanes {
 	uint64_t count;                    /* mutex */
 	uint64_t spare;                    /* of these, with no handle: the list, oldest first; mutex */
 	struct soma_backend_stream *spare_first, **spare_end;
-	uint64_t last_id;                  /* mutex */
+	uint64_t last_id; /* mutex */
 	_Atomic uint64_t ticket;
 };
 

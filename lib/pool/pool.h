@@ -76,8 +76,8 @@ struct soma_pool {
 	struct soma_model *model;
 	struct soma_resource *resource; /* never changes; NULL: alone */
 	struct soma__arena *arena;
-	bool placed;      /* never changes: blocks are where the model puts them */
-	bool captures;    /* the same: streams may be captured, and are asked */
+	bool placed;   /* never changes: blocks are where the model puts them */
+	bool captures; /* the same: streams may be captured, and are asked */
 	bool per_stream;
 	bool destroyed;
 	bool ended;      /* and nothing but handles is left, or will be in a moment */
