@@ -167,6 +167,99 @@ START_TEST(an_owners_callback_may_use_the_pool)
 }
 END_TEST
 
+/* One thread is in its callback when another one begins an allocation that then waits for that callback's end. */
+struct meeting {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	bool pressed, begun;
+	pthread_t allocator;
+	struct soma_allocation *spare;
+};
+
+static void
+say(struct meeting *m, bool *what)
+{
+	pthread_mutex_lock(&m->mutex);
+	*what = true;
+	pthread_cond_broadcast(&m->changed);
+	pthread_mutex_unlock(&m->mutex);
+}
+
+static void
+wait_until(struct meeting *m, const bool *what)
+{
+	pthread_mutex_lock(&m->mutex);
+	while (!*what)
+		pthread_cond_wait(&m->changed, &m->mutex);
+	pthread_mutex_unlock(&m->mutex);
+}
+
+static void
+say_begun(struct soma_backend *backend, enum fake_op op, void *context)
+{
+	struct meeting *m = context;
+
+	(void)backend;
+	if (op == FAKE_ALLOC && pthread_equal(pthread_self(), m->allocator))
+		say(m, &m->begun);
+}
+
+static bool
+make_room_in_a_meeting(void *context, uint64_t needed, unsigned attempt)
+{
+	struct meeting *m = context;
+
+	say(m, &m->pressed);
+	wait_until(m, &m->begun);
+	return make_room(&m->spare, needed, attempt);
+}
+
+/* Of the resource's, not of the pool's. */
+static void *
+allocate_beside(void *context)
+{
+	struct soma_block block = allocate(resource, 3 * MIB, a);
+
+	(void)context;
+	deallocate(resource, &block);
+	return NULL;
+}
+
+START_TEST(an_owners_callback_does_not_wait_for_an_allocation_that_waits_for_it)
+{
+	struct meeting m = { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	pthread_t thread;
+
+	open_twin((struct soma_pool_config){ TWIN, .twin_reserved_tolerance = UINT64_MAX });
+	m.allocator = pthread_self();
+	m.spare = alloc(p, 4 * MIB, a);
+	soma_resource_set_pressure_callback(resource, make_room_in_a_meeting, &m);
+	fake->limit = 5 * MIB;
+	fake->context = &m;
+	fake->before = say_begun;
+	ck_assert_int_eq(pthread_create(&thread, NULL, allocate_beside, NULL), 0);
+	wait_until(&m, &m.pressed);
+	ck_is(try_alloc(p, 6 * MIB, a), OUT_OF_DEVICE_MEMORY);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	fake->before = NULL;
+	ck_assert_ptr_null(m.spare);
+	/* The free, and the allocation that failed. */
+	ck_assert_uint_eq(report().disturbed, 2);
+	fake->lies[SOMA_POOL_USED_HIGH] = 1;
+	ck_ok(soma_pool_synchronize(p, a));
+	ck_assert_uint_eq(report().compared, 1);
+	ck_assert_uint_eq(report().used.differences + report().used_high.differences, 0);
+	fake->lies[SOMA_POOL_USED_HIGH] = 0;
+	soma_pool_reset_peaks(p);
+	ck_ok(soma_pool_synchronize(p, a));
+	expect_agreement(2);
+	fake->lies[SOMA_POOL_USED_HIGH] = 1;
+	ck_ok(soma_pool_synchronize(p, a));
+	ck_assert_uint_eq(report().used_high.differences, 1);
+	close_fake();
+}
+END_TEST
+
 static void
 use_during_wait(struct soma_backend *backend, enum fake_op op, void *context)
 {
@@ -344,6 +437,7 @@ END_TEST
 
 UNIT_MAIN("twin_faults", every_host_allocation_may_fail, every_call_of_the_backend_may_fail,
 	  an_owners_callback_may_use_the_pool,
+	  an_owners_callback_does_not_wait_for_an_allocation_that_waits_for_it,
 	  an_allocation_that_the_model_cannot_take_is_in_the_backends_peak_and_no_divergence,
 	  what_is_done_during_a_wait_is_counted_and_used_still_the_same,
 	  threads_are_one_at_a_time_and_used_is_the_same_throughout,

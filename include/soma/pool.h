@@ -291,6 +291,8 @@ enum soma_status soma_pool_set_attribute(struct soma_pool *pool, enum soma_pool_
  *     A difference up to twin_reserved_tolerance bytes is counted, and no divergence.
  *   - what a driver gives back on its way to an allocation that fails, and what happens between a wait
  *     and the comparison when several threads use the pool: `disturbed` counts both; RESERVED may then differ.
+ *   - which of two operations came first when one is within an owner's callback and must not wait for the other:
+ *     counted there, too, and peaks are not compared after that until both are set to 0.
  */
 
 /* USED is counted as requested: seen by users, not documented. */

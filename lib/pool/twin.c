@@ -3,7 +3,7 @@
  * Noting operations, comparing figures, and what a divergence is told as.  The trace that goes with it is
  * twin_trace.c's.
  *
- * The backend is asked with the turn and without the mutex.
+ * The backend is asked, and the log told, with the turn and without the mutex.
  */
 #include "lib/pool/twin.h"
 
@@ -15,6 +15,7 @@
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/model/driven.h"
+#include "lib/resource/resource.h"
 #include "lib/resource/terminal.h"
 
 #define SAME(name) _Static_assert((int)SOMA_POOL_##name == (int)SOMA_BACKEND_##name, "passed on as they are")
@@ -117,17 +118,6 @@ take_attributes(struct soma_pool *pool)
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-static void
-make_turn(struct soma__twin *twin)
-{
-	pthread_mutexattr_t recursive;
-
-	pthread_mutexattr_init(&recursive);
-	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&twin->turn, &recursive);
-	pthread_mutexattr_destroy(&recursive);
-}
-
 enum soma_status
 soma__twin_create(struct soma_pool *pool, const struct soma_pool_config *config)
 {
@@ -136,7 +126,7 @@ soma__twin_create(struct soma_pool *pool, const struct soma_pool_config *config)
 
 	if (twin == NULL)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	make_turn(twin);
+	pthread_mutex_init(&twin->turn, NULL);
 	twin->unit = config->twin_used_unit != 0 ? config->twin_used_unit : SOMA_TWIN_USED_UNIT;
 	twin->tolerance = config->twin_reserved_tolerance;
 	twin->alignment = pool->alignment;
@@ -154,11 +144,48 @@ soma__twin_bury(struct soma_pool *pool)
 		pthread_mutex_destroy(&pool->twin->turn);
 }
 
+/* ---- the turn ------------------------------------------------------------------------------ */
+
+void
+soma__twin_take_turn(struct soma__twin *twin)
+{
+	uintptr_t self = (uintptr_t)pthread_self();
+
+	if (atomic_load_explicit(&twin->owner, memory_order_relaxed) == self) {
+		twin->depth++;
+		return;
+	}
+	if (!soma__pressure_inside()) {
+		pthread_mutex_lock(&twin->turn);
+	} else if (pthread_mutex_trylock(&twin->turn) != 0) {
+		atomic_fetch_add_explicit(&twin->strays, 1, memory_order_relaxed);
+		return;
+	}
+	atomic_store_explicit(&twin->owner, self, memory_order_relaxed);
+	twin->depth = 1;
+}
+
+/* With the pool's mutex. */
+void
+soma__twin_leave_turn(struct soma__twin *twin)
+{
+	if (atomic_load_explicit(&twin->owner, memory_order_relaxed) != (uintptr_t)pthread_self()) {
+		twin->strays_over++;
+		twin->disturbed++;
+		twin->peaks_lost = true;
+		return;
+	}
+	if (--twin->depth > 0)
+		return;
+	atomic_store_explicit(&twin->owner, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&twin->turn);
+}
+
 void
 soma__twin_take(struct soma_pool *pool)
 {
 	soma__pool_step_out(pool);
-	pthread_mutex_lock(&pool->twin->turn);
+	soma__twin_take_turn(pool->twin);
 	soma__pool_step_in(pool);
 }
 
@@ -231,13 +258,9 @@ ask_model(struct soma_pool *pool, struct figures *now)
 {
 	const struct soma__twin *twin = pool->twin;
 	struct soma_model_stats stats;
-	bool told;
 
-	soma__pool_lock(pool);
-	told = pool->owed == NULL;
 	soma_model_stats(pool->model, &stats, sizeof stats);
 	now->graphs = pool->graphs;
-	soma__pool_unlock(pool);
 	now->used = stats.used;
 	now->pending = stats.active - twin->rounded;
 	now->model[SOMA__TWIN_USED] = twin->unit == 1 ? stats.used : twin->counted;
@@ -246,7 +269,7 @@ ask_model(struct soma_pool *pool, struct figures *now)
 		now->model[SOMA__TWIN_USED_HIGH] = twin->undone_high;
 	now->model[SOMA__TWIN_RESERVED] = stats.reserved;
 	now->model[SOMA__TWIN_RESERVED_HIGH] = stats.reserved_high;
-	return told;
+	return pool->owed == NULL;
 }
 
 static bool
@@ -299,24 +322,27 @@ guess(const struct soma_pool *pool, const struct figures *now, unsigned which, c
 			 twin->disturbed);
 }
 
+/* What is to be told to the log, when the mutex is let go: the text of a first divergence of either figure. */
+struct verdict {
+	unsigned count;
+	char text[2][TEXT_SIZE];
+};
+
 static void
-diverge(struct soma_pool *pool, const struct figures *now, unsigned which)
+diverge(struct soma_pool *pool, const struct figures *now, unsigned which, struct verdict *verdict)
 {
 	struct soma__twin *twin = pool->twin;
 	struct soma_twin_divergence *divergence = &twin->divergences[figures[which].divergence];
-	char text[TEXT_SIZE], why[TEXT_SIZE / 2] = "";
+	char *text = verdict->text[verdict->count++], why[TEXT_SIZE / 2] = "", *kept;
 	size_t length;
-	char *kept;
 
 	guess(pool, now, which, why, sizeof why);
-	snprintf(text, sizeof text,
+	snprintf(text, TEXT_SIZE,
 		 "%s is %" PRIu64 " in the model and %" PRIu64 " in the backend's pool (comparison %" PRIu64
 		 ", after operation %" PRIu64 ")%s",
 		 figures[which].name, now->model[which], now->driver[which], twin->compared, twin->operations,
 		 why);
-	soma__log(SOMA_LOG_WARNING, "twin of a pool of device %d: %s", pool->device, text);
 	length = strlen(text) + 1;
-	soma__pool_lock(pool);
 	kept = soma__arena_alloc(pool->arena, length, 0);
 	*divergence = (struct soma_twin_divergence){
 		.happened = true,
@@ -328,18 +354,23 @@ diverge(struct soma_pool *pool, const struct figures *now, unsigned which)
 		.text = kept != NULL ? memcpy(kept, text, length) : "no memory for what is to be said",
 		.trace = soma__twin_trace(pool, text),
 	};
-	soma__pool_unlock(pool);
+}
+
+static bool
+is_known(const struct soma__twin *twin, unsigned which)
+{
+	return !twin->peaks_lost || (which != SOMA__TWIN_USED_HIGH && which != SOMA__TWIN_RESERVED_HIGH);
 }
 
 static void
-judge(struct soma_pool *pool, const struct figures *now, unsigned which)
+judge(struct soma_pool *pool, const struct figures *now, unsigned which, struct verdict *verdict)
 {
 	struct soma__twin *twin = pool->twin;
 	struct soma_twin_figure *figure = &twin->figures[which];
 	unsigned kind = figures[which].divergence;
 	uint64_t difference = distance(now->model[which], now->driver[which]);
 
-	if (difference == 0)
+	if (difference == 0 || !is_known(twin, which))
 		return;
 	if (figure->differences++ == 0) {
 		figure->first = twin->compared;
@@ -349,29 +380,41 @@ judge(struct soma_pool *pool, const struct figures *now, unsigned which)
 	if (figure->largest < difference)
 		figure->largest = difference;
 	if (!twin->divergences[kind].happened && difference > (kind == 1 ? twin->tolerance : 0))
-		diverge(pool, now, which);
+		diverge(pool, now, which, verdict);
 }
 
 static void
-compare(struct soma_pool *pool)
+tell(struct soma_pool *pool, const struct verdict *verdict)
 {
-	struct figures now;
-
-	if (!ask_model(pool, &now) || !ask_driver(pool, &now)) {
-		pool->twin->skipped++;
-		return;
-	}
-	pool->twin->compared++;
-	for (unsigned i = 0; i < SOMA__TWIN_FIGURES; i++)
-		judge(pool, &now, i);
+	soma__pool_step_out(pool);
+	for (unsigned i = 0; i < verdict->count; i++)
+		soma__log(SOMA_LOG_WARNING, "twin of a pool of device %d: %s", pool->device,
+			  verdict->text[i]);
+	soma__pool_step_in(pool);
 }
 
+/* Not while an operation is under way that has no turn. */
 void
 soma__twin_compare(struct soma_pool *pool)
 {
+	struct soma__twin *twin = pool->twin;
+	uint64_t over = twin->strays_over;
+	struct verdict verdict = { 0 };
+	struct figures now;
+	bool answered;
+
 	soma__pool_step_out(pool);
-	compare(pool);
+	answered = ask_driver(pool, &now);
 	soma__pool_step_in(pool);
+	if (!ask_model(pool, &now) || !answered || atomic_load(&twin->strays) != over) {
+		twin->skipped++;
+		return;
+	}
+	twin->compared++;
+	for (unsigned i = 0; i < SOMA__TWIN_FIGURES; i++)
+		judge(pool, &now, i, &verdict);
+	if (verdict.count > 0)
+		tell(pool, &verdict);
 }
 
 enum soma_status
@@ -407,10 +450,23 @@ soma_pool_twin(struct soma_pool *pool, struct soma_twin_report *report)
 /* ---- attributes -------------------------------------------------------------------------------- */
 
 static void
-lower_peak(struct soma__twin *twin)
+lower_peak(struct soma_pool *pool)
 {
+	struct soma__twin *twin = pool->twin;
+
+	soma__pool_lock(pool);
 	twin->counted_high = twin->counted;
 	twin->undone_high = 0;
+	soma__pool_unlock(pool);
+}
+
+/* Both were lowered, in the model, too. */
+static void
+find_peaks(struct soma_pool *pool)
+{
+	soma__pool_lock(pool);
+	pool->twin->peaks_lost = false;
+	soma__pool_unlock(pool);
 }
 
 enum soma_status
@@ -419,7 +475,7 @@ soma__twin_set(struct soma_pool *pool, enum soma_pool_attribute attribute, uint6
 	enum soma_status status = set(pool, attribute, value);
 
 	if (status == SOMA_STATUS_OK && attribute == SOMA_POOL_USED_HIGH)
-		lower_peak(pool->twin);
+		lower_peak(pool);
 	return status;
 }
 
@@ -428,5 +484,9 @@ soma__twin_reset_peaks(struct soma_pool *pool)
 {
 	enum soma_status status = soma__twin_set(pool, SOMA_POOL_USED_HIGH, 0);
 
-	return status == SOMA_STATUS_OK ? soma__twin_set(pool, SOMA_POOL_RESERVED_HIGH, 0) : status;
+	if (status == SOMA_STATUS_OK)
+		status = soma__twin_set(pool, SOMA_POOL_RESERVED_HIGH, 0);
+	if (status == SOMA_STATUS_OK)
+		find_peaks(pool);
+	return status;
 }

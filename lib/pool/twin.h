@@ -3,8 +3,12 @@
  * The twin of a pool: its model's figures against those of the backend's own pool (<soma/pool.h>).
  *
  * `turn` is held over an operation at the resource and in the model, so that both have the same sequence; it
- * is taken before the pool's mutex, protects everything of the twin, and is recursive: an owner's callback
- * within an allocation may use the pool.  It is not held while a stream is waited for.
+ * is taken before the pool's mutex, which protects everything else of the twin, and by the thread that has it once
+ * more: an owner's callback within an allocation may use the pool.  It is not held while a stream is waited for.
+ *
+ * Within an owner's callback nobody waits for it: who has it may be waiting for that callback, or for another stack's
+ * that waits for this one.  Such an operation strays: it is made all the same, nothing is compared while it is under
+ * way, and of the peaks nothing is known after it.
  *
  * The turn is the pool's: who takes it, or waits for it, is one of the pool's users, or has a block of it; and
  * it is let go under the mutex, for the pool may be over after that.
@@ -52,6 +56,11 @@ enum soma__twin_figure {
 
 struct soma__twin {
 	pthread_mutex_t turn;
+	_Atomic uintptr_t owner; /* of the turn: pthread_self(); 0: nobody */
+	unsigned depth;          /* the owner's */
+	_Atomic uint64_t strays; /* that have begun */
+	uint64_t strays_over;
+	bool peaks_lost;
 	uint64_t unit;      /* USED is counted in multiples of it; never changes, nor the next two */
 	uint64_t tolerance; /* of RESERVED */
 	uint64_t alignment; /* of the policy */
@@ -69,12 +78,15 @@ struct soma__twin {
 enum soma_status soma__twin_create(struct soma_pool *pool, const struct soma_pool_config *config);
 void soma__twin_bury(struct soma_pool *pool);
 
+void soma__twin_take_turn(struct soma__twin *twin);
+void soma__twin_leave_turn(struct soma__twin *twin);
+
 /* Without the mutex, stepped out or for a live block. */
 static inline void
 soma__twin_begin(struct soma_pool *pool)
 {
 	if (__builtin_expect(pool->twin != NULL, 0))
-		pthread_mutex_lock(&pool->twin->turn);
+		soma__twin_take_turn(pool->twin);
 }
 
 /* With the mutex. */
@@ -82,7 +94,7 @@ static inline void
 soma__twin_end(struct soma_pool *pool)
 {
 	if (__builtin_expect(pool->twin != NULL, 0))
-		pthread_mutex_unlock(&pool->twin->turn);
+		soma__twin_leave_turn(pool->twin);
 }
 
 /* With the mutex, which is let go meanwhile, for the turn comes first.  There is a twin. */
