@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "backends/guard/guard.h"
@@ -384,7 +385,8 @@ wait_and_free_elsewhere(bool memory, bool used_meanwhile)
 	fixture_open(&f, INNER_HOST, NULL);
 	for (int i = 0; i < WIDE; i++)
 		streams[i] = make_stream(&f, NON_BLOCKING);
-	struct soma_backend_stream *a = streams[WIDE - 1], *b = streams[WIDE - 2], *before = streams[WIDE - 3];
+	struct soma_backend_stream *a = streams[WIDE - 1], *b = streams[WIDE - 2],
+				   *before = streams[WIDE - 3];
 	ck_assert_uint_gt(f.g->clocks.width, 64);
 	unsigned char *p = take(&f, 100, b);
 	order(&f, b, before);
@@ -420,7 +422,90 @@ START_TEST(a_wait_without_memory_does_not_cover_what_was_queued_during_it)
 }
 END_TEST
 
-UNIT_MAIN("guard order", a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it,
+/* ---- the legacy stream's order, which is one of work -------------------------------------------- */
+
+static struct soma_backend_stream *
+legacy_of(struct fixture *f)
+{
+	struct soma_backend_stream *legacy;
+
+	ck_assert_int_eq(f->ops->stream_default(f->g, SOMA_BACKEND_STREAM_LEGACY, &legacy), SOMA_STATUS_OK);
+	return legacy;
+}
+
+/* A block of 100 bytes, and the look at it that is still to come. */
+static unsigned char *
+take_looked_at(struct fixture *f, struct soma_backend_stream *stream, unsigned char *seen)
+{
+	unsigned char *p = take(f, 100, stream);
+
+	fill(f, p, stream);
+	sync_stream(f, stream);
+	memset(seen, 0, 100);
+	ck_assert_int_eq(f->ops->copy_to_host(f->g, seen, (uintptr_t)p, 100, stream), SOMA_STATUS_OK);
+	return p;
+}
+
+static void
+expect_seen(const unsigned char *seen)
+{
+	for (int i = 0; i < 100; i++)
+		ck_assert_uint_eq(seen[i], 0x5a);
+}
+
+/* On a stream without work there is nothing to wait for, and nothing that is not done. */
+START_TEST(an_idle_stream_says_nothing_of_the_legacy_streams_work)
+{
+	for (int asks = 0; asks < 2; asks++) {
+		struct fixture f;
+		unsigned char seen[100];
+		bool done = false;
+		fixture_open(&f, INNER_HOST, NULL);
+		struct soma_backend_stream *legacy = legacy_of(&f), *blocking = make_stream(&f, 0);
+		unsigned char *p = take_looked_at(&f, legacy, seen);
+		give(&f, p, 100, blocking);
+		if (asks)
+			ck_assert_int_eq(f.ops->stream_query(f.g, blocking, &done), SOMA_STATUS_OK);
+		else
+			sync_stream(&f, blocking);
+		drain(&f);
+		sync_stream(&f, legacy);
+		expect_seen(seen);
+		EXPECT(&f);
+		fixture_close(&f);
+	}
+}
+END_TEST
+
+/* Nor does an event on one blocking stream say anything of another one's work, because the legacy stream has freed
+ * something in between: that is no work that could be waited for. */
+START_TEST(a_free_on_the_legacy_stream_orders_no_two_blocking_streams_without_work)
+{
+	struct fixture f;
+	unsigned char seen[100];
+
+	fixture_open(&f, INNER_HOST, NULL);
+	struct soma_backend_stream *legacy = legacy_of(&f), *one = make_stream(&f, 0),
+				   *other = make_stream(&f, 0);
+	struct soma_backend_event *event = make_event(&f);
+	unsigned char *y = take(&f, 100, legacy);
+	sync_stream(&f, legacy);
+	unsigned char *x = take_looked_at(&f, one, seen);
+	give(&f, x, 100, one);
+	give(&f, y, 100, legacy);
+	ck_assert_int_eq(f.ops->event_record(f.g, event, other), SOMA_STATUS_OK);
+	ck_assert_int_eq(f.ops->event_synchronize(f.g, event), SOMA_STATUS_OK);
+	drain(&f);
+	sync_stream(&f, one);
+	expect_seen(seen);
+	EXPECT(&f);
+	fixture_close(&f);
+}
+END_TEST
+
+UNIT_MAIN("guard order", an_idle_stream_says_nothing_of_the_legacy_streams_work,
+	  a_free_on_the_legacy_stream_orders_no_two_blocking_streams_without_work,
+	  a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it,
 	  a_free_that_many_streams_are_missing_from_waits_for_each,
 	  two_late_frees_that_follow_each_others_streams_do_not_wait_for_each_other,
 	  a_late_free_whose_order_cannot_be_queued_waits_for_the_host,

@@ -260,6 +260,7 @@ guard_free(struct soma_backend *g, uint64_t ptr, uint64_t size, struct soma_back
 	bool unordered = check_order(g, block, freed.lane, &freed, &report);
 	uint32_t home = end_block(g, block, &freed, &strays);
 	pthread_mutex_unlock(&g->lock);
+	lane_anchor_op(g, stream);
 	follow_all_strays(g, block, home, inner_stream(stream), &strays);
 	unpin(g, block, home, &strays);
 	if (unordered) {

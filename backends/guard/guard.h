@@ -141,6 +141,14 @@ void lane_return(struct soma_backend *g, uint32_t lane);
 /* Makes `stream` (inner; NULL: the guard's own) wait for all that is queued in the lane; false:
  * that could not be queued. */
 bool lane_follow(struct soma_backend *g, uint32_t lane, struct soma_backend_stream *stream);
+/*
+ * To the clocks an operation on a stream in turn with the legacy one comes after that one's, and the other way round.
+ * The driver orders work alone, and neither a free nor a declared use is any; an event is.  So there is one behind
+ * each of these there, and behind what is waited for on the legacy stream.  inner; false: there is none.
+ */
+bool lane_anchor(struct soma_backend *g, struct soma_backend_stream *stream);
+/* After such an operation on the stream; NULL is none. */
+void lane_anchor_op(struct soma_backend *g, const struct soma_backend_stream *stream);
 /* The same for the stream of lane `home`, another one, which is borrowed for it: the caller has borrowed none. */
 bool lane_follow_in(struct soma_backend *g, uint32_t lane, uint32_t home);
 /* Takes the lane's retired blocks that are over on to the quarantine.  With `ask` the backend is

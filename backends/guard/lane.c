@@ -146,6 +146,33 @@ lane_follow(struct soma_backend *g, uint32_t number, struct soma_backend_stream 
 }
 
 bool
+lane_anchor(struct soma_backend *g, struct soma_backend_stream *stream)
+{
+	enum soma_status status;
+
+	if (guard_is_capturing(g, stream))
+		return false;
+	pthread_mutex_lock(&g->probe_lock);
+	status = g->ops->event_record(g->inner, g->edge, stream);
+	pthread_mutex_unlock(&g->probe_lock);
+	return status == SOMA_STATUS_OK;
+}
+
+void
+lane_anchor_op(struct soma_backend *g, const struct soma_backend_stream *stream)
+{
+	bool in_turn;
+
+	if (stream == NULL)
+		return;
+	pthread_mutex_lock(&g->lock);
+	in_turn = (g->clocks.lanes[stream->lane].flags & (CLOCK_LANE_BLOCKING | CLOCK_LANE_LEGACY)) != 0;
+	pthread_mutex_unlock(&g->lock);
+	if (in_turn)
+		(void)lane_anchor(g, stream->inner);
+}
+
+bool
 lane_follow_in(struct soma_backend *g, uint32_t number, uint32_t home)
 {
 	const uint32_t numbers[2] = { number, home };

@@ -63,5 +63,6 @@ guard_stale(struct soma_backend *g, uint64_t ptr, uint64_t generation, enum soma
 	else
 		report_about_gone(g, &report, ptr, generation);
 	pthread_mutex_unlock(&g->lock);
+	lane_anchor_op(g, stream);
 	report_emit(g, &report);
 }

@@ -254,15 +254,21 @@ snapshot_end(struct soma_backend *g, struct snapshot *snapshot, bool learned)
 	pthread_mutex_unlock(&g->lock);
 }
 
-static void
+/* Whether it is the legacy stream's: that comes after all blocking ones, which whoever waits for an idle stream, or
+ * asks it, does not know. */
+static bool
 snapshot_lane(struct soma_backend *g, struct snapshot *snapshot, uint32_t lane)
 {
+	bool legacy;
+
 	pthread_mutex_lock(&g->lock);
+	legacy = (g->clocks.lanes[lane].flags & CLOCK_LANE_LEGACY) != 0;
 	snapshot_begin(g, snapshot, lane);
 	clocks_look(&g->clocks, lane, &snapshot->vector);
 	snapshot->version = g->clocks.lanes[lane].version;
 	snapshot->tick = g->clocks.lanes[lane].now.tick[lane];
 	pthread_mutex_unlock(&g->lock);
+	return legacy;
 }
 
 static void
@@ -278,6 +284,7 @@ snapshot_event(struct soma_backend *g, struct snapshot *snapshot, const struct s
 	pthread_mutex_unlock(&g->lock);
 }
 
+/* With an event behind it a stream that runs only when told would never be done. */
 enum soma_status
 stream_query(struct soma_backend *g, struct soma_backend_stream *stream, bool *done)
 {
@@ -285,9 +292,9 @@ stream_query(struct soma_backend *g, struct soma_backend_stream *stream, bool *d
 
 	if (guard_is_idle(g))
 		return g->ops->stream_query(g->inner, stream->inner, done);
-	snapshot_lane(g, &snapshot, stream->lane);
+	bool legacy = snapshot_lane(g, &snapshot, stream->lane);
 	enum soma_status status = g->ops->stream_query(g->inner, stream->inner, done);
-	bool learned = status == SOMA_STATUS_OK && *done;
+	bool learned = status == SOMA_STATUS_OK && *done && !legacy;
 	snapshot_end(g, &snapshot, learned);
 	if (learned)
 		lane_settle(g, stream->lane, false);
@@ -301,9 +308,10 @@ stream_synchronize(struct soma_backend *g, struct soma_backend_stream *stream)
 
 	if (guard_is_idle(g))
 		return g->ops->stream_synchronize(g->inner, stream->inner);
-	snapshot_lane(g, &snapshot, stream->lane);
+	bool legacy = snapshot_lane(g, &snapshot, stream->lane);
+	bool anchored = !legacy || lane_anchor(g, stream->inner);
 	enum soma_status status = g->ops->stream_synchronize(g->inner, stream->inner);
-	snapshot_end(g, &snapshot, status == SOMA_STATUS_OK);
+	snapshot_end(g, &snapshot, status == SOMA_STATUS_OK && anchored);
 	if (status == SOMA_STATUS_OK) {
 		lane_settle_all(g, false);
 		quarantine_trim(g);

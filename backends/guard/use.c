@@ -134,6 +134,7 @@ guard_use(struct soma_backend *g, uint64_t ptr, enum soma_backend_access access,
 	if (fine || soft)
 		uses_record(&block->uses, &g->clocks, &now);
 	pthread_mutex_unlock(&g->lock);
+	lane_anchor_op(g, stream);
 	if (!room)
 		return guard_fail(g->host, SOMA_STATUS_OUT_OF_HOST_MEMORY, "guard: no memory for a use");
 	if (fine)
