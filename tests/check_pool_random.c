@@ -27,6 +27,8 @@ struct live {
 struct held {
 	struct soma_allocation *allocation;
 	uint64_t stream; /* that comes after all work on the block */
+	bool noted;      /* an event that does, too */
+	uint64_t event_stream, event;
 	uint32_t pattern;
 	unsigned live; /* its place there */
 };
@@ -39,6 +41,7 @@ struct worker {
 	uint64_t random;
 	unsigned operations;
 	uint64_t streams[STREAMS];
+	bool blocking[STREAMS];
 	struct held held[HELD];
 	struct soma_backend_scan *scans;
 	size_t scan_count, scan_max;
@@ -110,6 +113,7 @@ take(struct worker *w, struct held *held)
 	}
 	ck_ok(status);
 	held->stream = stream;
+	held->noted = false;
 	held->pattern = w->number << 24 | ++w->patterns;
 	enter_live(w, held);
 	ck_ok(ops_of(w)->fill32(self_of(w), soma_allocation_device_ptr(held->allocation), held->pattern,
@@ -127,20 +131,61 @@ look(struct worker *w, const struct held *held)
 	ck_ok(ops_of(w)->scan(self_of(w), scan, 1, real(w->setup.resource, held->stream)));
 }
 
+/* By an event that was recorded some time ago, if there is one. */
+static void
+move(struct worker *w, struct held *held, uint64_t stream)
+{
+	if (held->noted)
+		ck_ok(soma_pool_wait_event(w->setup.pool, stream, held->event_stream, held->event));
+	else
+		order_after(w->setup.pool, stream, held->stream);
+	held->stream = stream;
+	held->noted = false;
+}
+
+static void
+note(struct worker *w, struct held *held)
+{
+	held->noted = true;
+	held->event_stream = held->stream;
+	held->event = record(w->setup.pool, held->stream);
+}
+
+/* One is the legacy stream, and the other one blocks with it. */
+static bool
+are_ordered(const struct worker *w, uint64_t one, uint64_t other)
+{
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (w->blocking[i] && w->streams[i] != 0 && w->streams[i] == (one != 0 ? one : other))
+			return (one == 0) != (other == 0);
+	return false;
+}
+
+static void
+free_looked_at(struct worker *w, struct held *held, uint64_t stream)
+{
+	leave_live(w, held);
+	if (below(w, 16) == 0) {
+		ck_ok(ops_of(w)->stream_synchronize(self_of(w), real(w->setup.resource, held->stream)));
+		ck_ok(soma_pool_free_now(held->allocation));
+	} else {
+		ck_ok(soma_pool_free(held->allocation, stream));
+	}
+	ck_ok(soma_allocation_release(held->allocation));
+	held->allocation = NULL;
+}
+
 static void
 give(struct worker *w, struct held *held)
 {
 	uint64_t other = w->streams[below(w, STREAMS)];
+	bool implicit = are_ordered(w, held->stream, other) && below(w, 2) == 0;
 
-	if (below(w, 3) == 0 && other != held->stream) {
-		order_after(w->setup.pool, other, held->stream);
-		held->stream = other;
-	}
+	if (!implicit && below(w, 3) == 0 && other != held->stream)
+		move(w, held, other);
 	look(w, held);
-	leave_live(w, held);
-	ck_ok(soma_pool_free(held->allocation, held->stream));
-	ck_ok(soma_allocation_release(held->allocation));
-	held->allocation = NULL;
+	/* What comes on the other stream is after the look, and nothing is put there. */
+	free_looked_at(w, held, implicit ? other : held->stream);
 }
 
 static void
@@ -155,7 +200,8 @@ step_some(struct worker *w)
 static void
 replace_stream(struct worker *w)
 {
-	uint64_t *place = &w->streams[1 + below(w, STREAMS - 1)], old = *place;
+	uint32_t at = 1 + below(w, STREAMS - 1);
+	uint64_t *place = &w->streams[at], old = *place;
 	uint64_t heir = w->streams[0];
 
 	order_after(w->setup.pool, heir, old);
@@ -163,7 +209,19 @@ replace_stream(struct worker *w)
 		if (w->held[i].allocation != NULL && w->held[i].stream == old)
 			w->held[i].stream = heir;
 	ck_ok(soma_resource_stream_destroy(w->setup.resource, old));
-	ck_ok(soma_resource_stream_create(w->setup.resource, below(w, 2), place));
+	w->blocking[at] = below(w, 2) == 0;
+	ck_ok(soma_resource_stream_create(w->setup.resource, w->blocking[at] ? 0 : SOMA_STREAM_NON_BLOCKING,
+					  place));
+}
+
+/* Of reuse: any at any time; what the policy excludes is refused. */
+static void
+set_some_attribute(struct worker *w)
+{
+	enum soma_pool_attribute which = SOMA_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES + below(w, 3);
+	enum soma_status status = soma_pool_set_attribute(w->setup.pool, which, below(w, 2));
+
+	ck_assert(status == SOMA_STATUS_OK || status == SOMA_STATUS_NOT_SUPPORTED);
 }
 
 static void
@@ -186,6 +244,10 @@ do_one(struct worker *w)
 		ck_ok(soma_pool_trim(w->setup.pool, below(w, 2) * 256 * KIB));
 	else if (what < 98 && w->destroys_streams)
 		replace_stream(w);
+	else if (what < 99 && w->destroys_streams && below(w, 4) == 0)
+		set_some_attribute(w);
+	else if (held->allocation != NULL && !held->noted)
+		note(w, held);
 	else if (held->allocation != NULL)
 		(void)soma_pool_is_ready(held->allocation);
 }
@@ -219,8 +281,11 @@ start(struct worker *w, struct setup setup, struct live *live, unsigned number, 
 			      .scan_max = operations + HELD };
 	ck_ok(ops_of(w)->staging_alloc(self_of(w), w->scan_max * sizeof *w->scans, &memory));
 	w->scans = memory;
-	for (unsigned i = 0; i < STREAMS; i++)
-		ck_ok(soma_resource_stream_create(setup.resource, i % 2, &w->streams[i]));
+	for (unsigned i = 0; i < STREAMS; i++) {
+		w->blocking[i] = i % 2 == 0;
+		ck_ok(soma_resource_stream_create(
+			setup.resource, w->blocking[i] ? 0 : SOMA_STREAM_NON_BLOCKING, &w->streams[i]));
+	}
 }
 
 /* After everything has run. */
