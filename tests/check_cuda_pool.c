@@ -162,6 +162,36 @@ START_TEST(a_synchronised_blocking_stream_comes_after_the_legacy_streams_work)
 }
 END_TEST
 
+/* On a stream without work there is nothing to wait for. */
+START_TEST(memory_that_was_freed_on_an_idle_blocking_stream_goes_after_the_legacy_streams_work)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		struct soma_policy policy = *soma_policy_preset("pytorch");
+		const struct soma_pool_config config = { .size = sizeof config,
+							 .policy = &policy,
+							 .placement = SOMA_PLACEMENT_POOL };
+		struct soma_block block = { .size = sizeof block };
+		uint64_t blocking;
+		start(both[i], ",placement=pool");
+		OK(soma_pool_destroy(pool));
+		OK(soma_pool_create(&config, resource, &pool));
+		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_BLOCKING, &blocking));
+		struct soma_allocation *x = alloc(SEGMENT, blocking);
+		OK(soma_resource_allocate(resource, 4096, blocking, &block));
+		fake.run_all();
+		write_all(x, (void *)1);
+		drop(x, blocking);
+		OK(soma_pool_trim(pool, 0));
+		push_context(0);
+		ck_assert_int_eq(driver()->cuMemsetD8Async(block.ptr, 1, 4096, (void *)1), CUDA_SUCCESS);
+		pop_context(0);
+		OK(soma_resource_deallocate(resource, &block));
+		EXPECT_NOTHING_FOUND();
+		finish();
+	}
+}
+END_TEST
+
 /* ---- captures --------------------------------------------------------------------------------- */
 
 static void
@@ -284,6 +314,7 @@ END_TEST
 CUDA_MAIN("cuda pool",
 	  what_a_thread_freed_on_its_default_stream_is_not_given_to_another_one_before_it_has_run,
 	  a_synchronised_blocking_stream_comes_after_the_legacy_streams_work,
+	  memory_that_was_freed_on_an_idle_blocking_stream_goes_after_the_legacy_streams_work,
 	  a_captured_stream_neither_gets_nor_frees_a_block,
 	  the_legacy_stream_is_asked_nothing_that_spoils_a_blocking_streams_capture,
 	  a_stream_that_nothing_is_queued_on_is_not_asked)

@@ -72,6 +72,8 @@ struct soma_backend {
 	pthread_mutex_t spans_lock; /* protects the list; see spans.c */
 	struct cuda_link spans;
 
+	struct soma_backend_event *behind; /* sync alone: recorded behind work that is waited for */
+
 	CUmemoryPool pool; /* async alone from here on */
 	bool captures;     /* capture=graph */
 };

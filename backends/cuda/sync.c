@@ -7,12 +7,6 @@
 
 #include <inttypes.h>
 
-static enum soma_status
-sync_open(const struct soma_backend_open *how, struct soma_backend **self)
-{
-	return cuda_device_open(how, "sync", self);
-}
-
 static void
 give_back(void *context, const struct block *block)
 {
@@ -31,6 +25,22 @@ sync_close(struct soma_backend *self)
 		cuda_leave(&scope);
 	}
 	cuda_device_close(self);
+}
+
+static enum soma_status
+sync_open(const struct soma_backend_open *how, struct soma_backend **self)
+{
+	struct soma_backend *opened;
+	enum soma_status status = cuda_device_open(how, "sync", &opened);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = cuda_event_create(opened, 0, &opened->behind);
+	if (status == SOMA_STATUS_OK)
+		*self = opened;
+	else
+		sync_close(opened);
+	return status;
 }
 
 static enum soma_status
@@ -88,6 +98,18 @@ sync_alloc(struct soma_backend *self, uint64_t size, uint64_t alignment, struct 
 	return status;
 }
 
+/* A stream without work is waited for at once; on a blocking one the legacy stream's work comes before the free all
+ * the same, and an event comes after that.  Within a scope. */
+static enum soma_status
+wait_for(struct soma_backend *self, const struct soma_backend_stream *stream)
+{
+	enum soma_status status = SOMA_STATUS_OK;
+
+	if ((stream->flags & SOMA_BACKEND_STREAM_NON_BLOCKING) == 0)
+		status = CUDA_CALL(self, cuEventRecord, self->behind->handle, stream->handle);
+	return status == SOMA_STATUS_OK ? CUDA_CALL_SYNC(self, cuStreamSynchronize, stream->handle) : status;
+}
+
 /* Within a scope. */
 static enum soma_status
 give(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
@@ -101,7 +123,7 @@ give(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend
 		return cuda_refuse(self->host, SOMA_STATUS_INVALID_VALUE,
 				   "sync: no block of %" PRIu64 " bytes is at 0x%" PRIx64, size, ptr);
 	if (stream != NULL)
-		status = CUDA_CALL_SYNC(self, cuStreamSynchronize, stream->handle);
+		status = wait_for(self, stream);
 	if (status == SOMA_STATUS_OK)
 		status = CUDA_CALL(self, cuMemFree, ptr);
 	if (status == SOMA_STATUS_OK)
