@@ -10,6 +10,8 @@
 #include <soma/pool.h>
 #include <soma/runtime.h>
 
+#include "lib/resource/terminal.h"
+
 #define SEGMENT (32 * MB)
 #define PER_THREAD 2 /* the driver's handle */
 
@@ -192,6 +194,83 @@ START_TEST(memory_that_was_freed_on_an_idle_blocking_stream_goes_after_the_legac
 }
 END_TEST
 
+static enum soma_status
+record_none(struct soma_backend *backend_, struct soma_backend_event *event,
+	    struct soma_backend_stream *stream)
+{
+	(void)backend_, (void)event, (void)stream;
+	return SOMA_STATUS_DRIVER;
+}
+
+/* Without events from now on; what there was before. */
+static const struct soma_backend_ops *
+take_events(void)
+{
+	static struct soma_backend_ops changed;
+	const struct soma_backend_ops *before = resource->terminal->events.ops;
+
+	changed = *before;
+	changed.event_record = record_none;
+	resource->terminal->events.ops = &changed;
+	return before;
+}
+
+/* Two blocking streams on which blocks were freed that the legacy stream's work still uses. */
+static void
+free_behind_legacy(uint64_t *streams, uint64_t *ptrs)
+{
+	struct soma_allocation *x[2];
+
+	for (int i = 0; i < 2; i++) {
+		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_BLOCKING, &streams[i]));
+		x[i] = alloc(SEGMENT, streams[i]);
+		ptrs[i] = soma_allocation_device_ptr(x[i]);
+	}
+	fake.run_all();
+	for (int i = 0; i < 2; i++) {
+		write_all(x[i], (void *)1);
+		OK(soma_pool_free(x[i], streams[i]));
+		OK(soma_allocation_release(x[i]));
+	}
+}
+
+START_TEST(without_events_a_pools_end_waits_for_the_legacy_streams_work)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		uint64_t streams[2], ptrs[2];
+		start(both[i], ",placement=pool");
+		free_behind_legacy(streams, ptrs);
+		const struct soma_backend_ops *before = take_events();
+		OK(soma_pool_destroy(pool));
+		resource->terminal->events.ops = before;
+		EXPECT_NOTHING_FOUND();
+		soma_runtime_release(runtime);
+		EXPECT_NOTHING_FOUND();
+	}
+}
+END_TEST
+
+START_TEST(without_events_a_destroyed_streams_end_comes_after_the_legacy_streams_work)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		uint64_t streams[2], ptrs[2], other;
+		start(both[i], ",placement=pool");
+		free_behind_legacy(streams, ptrs);
+		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &other));
+		const struct soma_backend_ops *before = take_events();
+		for (int j = 0; j < 2; j++)
+			OK(soma_runtime_stream_release(runtime, streams[j]));
+		resource->terminal->events.ops = before;
+		struct soma_allocation *x = alloc(SEGMENT, other);
+		uint64_t ptr = soma_allocation_device_ptr(x);
+		if (ptr == ptrs[0] || ptr == ptrs[1])
+			ck_assert_uint_eq(pending((void *)1), 0);
+		drop(x, other);
+		finish();
+	}
+}
+END_TEST
+
 /* ---- captures --------------------------------------------------------------------------------- */
 
 static void
@@ -315,6 +394,8 @@ CUDA_MAIN("cuda pool",
 	  what_a_thread_freed_on_its_default_stream_is_not_given_to_another_one_before_it_has_run,
 	  a_synchronised_blocking_stream_comes_after_the_legacy_streams_work,
 	  memory_that_was_freed_on_an_idle_blocking_stream_goes_after_the_legacy_streams_work,
+	  without_events_a_pools_end_waits_for_the_legacy_streams_work,
+	  without_events_a_destroyed_streams_end_comes_after_the_legacy_streams_work,
 	  a_captured_stream_neither_gets_nor_frees_a_block,
 	  the_legacy_stream_is_asked_nothing_that_spoils_a_blocking_streams_capture,
 	  a_stream_that_nothing_is_queued_on_is_not_asked)

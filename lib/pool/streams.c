@@ -347,7 +347,7 @@ wait_for_end(struct soma_pool *pool, struct soma__pool_stream *stream)
 		soma__order_drop(pool->resource, event);
 	}
 	if (status != SOMA_STATUS_OK)
-		status = soma_resource_stream_synchronize(pool->resource, stream->id);
+		status = soma__order_finish(pool->resource, stream->id);
 	return status == SOMA_STATUS_OK;
 }
 
@@ -377,7 +377,8 @@ poll_all(struct soma_pool *pool, struct soma__pool_stream **unfinished)
 	return count;
 }
 
-/* With one stream at work its order is the one; of several, the segment stream waits for all. */
+/* With one stream at work its order is the one, if something is queued on it that comes after all; of several, the
+ * segment stream waits for all. */
 static void
 choose_order(struct soma_pool *pool)
 {
@@ -385,7 +386,7 @@ choose_order(struct soma_pool *pool)
 	uint32_t count = poll_all(pool, &unfinished);
 
 	pool->leave = count == 0 ? SOMA__LEAVE_NOW : SOMA__LEAVE_ON;
-	if (count == 1 && is_usable(pool, unfinished)) {
+	if (count == 1 && unfinished->count > 0 && is_usable(pool, unfinished)) {
 		pool->leave_stream = unfinished->id;
 		return;
 	}

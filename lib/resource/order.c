@@ -115,6 +115,16 @@ soma__order_wait(struct soma_resource *resource, uint64_t id, struct soma__event
 	return status;
 }
 
+enum soma_status
+soma__order_finish(struct soma_resource *resource, uint64_t id)
+{
+	enum soma_status status = soma__stream_wait_for_all(&resource->terminal->streams, id);
+
+	if (status == SOMA_STATUS_OK)
+		soma__resource_tell_synchronized(resource, id);
+	return status;
+}
+
 bool
 soma__order_is_done(struct soma_resource *resource, struct soma__event *event)
 {

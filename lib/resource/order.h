@@ -50,6 +50,9 @@ enum soma_status soma__order_mark(struct soma_resource *resource, uint64_t id, s
 /* Later work of the stream runs after the event.  NULL: nothing to wait for. */
 enum soma_status soma__order_wait(struct soma_resource *resource, uint64_t id, struct soma__event *event);
 
+/* Waits for what soma__order_mark() would mark.  STREAM_MISUSE for a stream that is destroyed. */
+enum soma_status soma__order_finish(struct soma_resource *resource, uint64_t id);
+
 bool soma__order_is_done(struct soma_resource *resource, struct soma__event *event);
 void soma__order_drop(struct soma_resource *resource, struct soma__event *event);
 

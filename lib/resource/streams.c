@@ -167,16 +167,44 @@ soma__stream_create(struct soma__streams *streams, unsigned flags, const uint64_
 	return status;
 }
 
+/* A stream without work is waited for at once, though the legacy stream's work may come before what was freed on it:
+ * so that is waited for, too. */
+static enum soma_status
+wait_for_all(struct soma__streams *streams, struct soma__stream *stream)
+{
+	const struct soma_backend_ops *ops = streams->events->ops;
+	struct soma__stream *legacy = soma__stream_at(streams, 0);
+	enum soma_status status = ops->stream_synchronize(streams->events->self, stream->handle);
+
+	if (status == SOMA_STATUS_OK && stream != legacy)
+		status = ops->stream_synchronize(streams->events->self, legacy->handle);
+	return status;
+}
+
+enum soma_status
+soma__stream_wait_for_all(struct soma__streams *streams, uint64_t id)
+{
+	struct soma__stream *stream;
+	enum soma_status status = soma__stream_open(streams, id, &stream);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	if (!soma__stream_pin(streams, stream, id))
+		return soma__stream_missing(id);
+	if (stream->handle != NULL)
+		status = wait_for_all(streams, stream);
+	soma__stream_unpin(streams, stream, id);
+	return status;
+}
+
 /* All its work as an event, or waited for when there is none to be had. */
 static enum soma_status
 finalise(struct soma__streams *streams, struct soma__stream *stream, struct soma__event **final)
 {
-	const struct soma_backend_ops *ops = streams->events->ops;
-
 	*final = NULL;
 	if (soma__event_record(streams->events, stream->handle, final) == SOMA_STATUS_OK)
 		return SOMA_STATUS_OK;
-	return ops->stream_synchronize(streams->events->self, stream->handle);
+	return wait_for_all(streams, stream);
 }
 
 /* Nobody has a pin any more.  Frees that were queued since the stream was destroyed belong to its work, too, so

@@ -78,6 +78,9 @@ void soma__stream_unpin(struct soma__streams *streams, struct soma__stream *stre
  */
 enum soma_status soma__stream_now(struct soma__streams *streams, uint64_t id, struct soma__event **event);
 
+/* Waits for all work that a free on the stream comes after, where an event of it cannot be had. */
+enum soma_status soma__stream_wait_for_all(struct soma__streams *streams, uint64_t id);
+
 /* The end of a stream's work at some moment. */
 struct soma__mark {
 	struct soma__event *event; /* NULL: there was none to be had; all work of the stream, then */
