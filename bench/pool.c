@@ -5,7 +5,8 @@
  * rounds, and the median of the rounds' differences.
  *
  * Two rhythms: a block freed before the next is allocated, and a window of live blocks where the oldest
- * goes.
+ * goes.  With small blocks, and with blocks so large that allocations ask how far the stream is: the host's stays
+ * where it is, so they go on asking.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -22,6 +23,8 @@
 #define ROUNDS 15
 #define WINDOW 512
 #define SIZES 64
+#define UNIT 512
+#define LARGE ((uint64_t)32 << 10)
 
 /* ---- the two sides ------------------------------------------------------------------------ */
 
@@ -29,7 +32,8 @@ struct side {
 	struct soma_model *model; /* NULL: the pool */
 	struct soma_pool *pool;
 	uint64_t stream;
-	bool split; /* free and release apart */
+	uint64_t unit; /* of sizes */
+	bool split;    /* free and release apart */
 };
 
 static void
@@ -42,9 +46,9 @@ check(enum soma_status status)
 }
 
 static uint64_t
-size_of(uint64_t i)
+size_of(const struct side *side, uint64_t i)
 {
-	return 512 * (1 + i * 7 % SIZES);
+	return side->unit * (1 + i * 7 % SIZES);
 }
 
 static void
@@ -61,11 +65,11 @@ run_pool(const struct side *side, uint64_t pairs, uint64_t window)
 	static struct soma_allocation *held[WINDOW];
 
 	for (uint64_t i = 0; i < window; i++)
-		check(soma_pool_alloc(side->pool, size_of(i), side->stream, &held[i]));
+		check(soma_pool_alloc(side->pool, size_of(side, i), side->stream, &held[i]));
 	for (uint64_t i = 0; i < pairs; i++) {
 		struct soma_allocation **slot = &held[i % window];
 		free_handle(side, *slot);
-		check(soma_pool_alloc(side->pool, size_of(i), side->stream, slot));
+		check(soma_pool_alloc(side->pool, size_of(side, i), side->stream, slot));
 	}
 	for (uint64_t i = 0; i < window; i++)
 		free_handle(side, held[i]);
@@ -78,13 +82,13 @@ run_model(const struct side *side, uint64_t pairs, uint64_t window)
 	struct soma_model_alloc made;
 
 	for (uint64_t i = 0; i < window; i++) {
-		check(soma_model_alloc(side->model, size_of(i), side->stream, &made));
+		check(soma_model_alloc(side->model, size_of(side, i), side->stream, &made));
 		held[i] = made.ptr;
 	}
 	for (uint64_t i = 0; i < pairs; i++) {
 		uint64_t *slot = &held[i % window];
 		check(soma_model_free(side->model, *slot, side->stream));
-		check(soma_model_alloc(side->model, size_of(i), side->stream, &made));
+		check(soma_model_alloc(side->model, size_of(side, i), side->stream, &made));
 		*slot = made.ptr;
 	}
 	for (uint64_t i = 0; i < window; i++)
@@ -159,7 +163,7 @@ main(int argc, char **argv)
 						 .release_threshold = UINT64_MAX };
 	const struct soma_model_limits limits = { .size = sizeof limits,
 						  .policy = soma_policy_preset("cuda") };
-	struct side model = { 0 }, pool = { 0 }, split;
+	struct side model = { .unit = UNIT }, pool = { .unit = UNIT }, split;
 
 	start_thread();
 	check(soma_model_create(&limits, &model.model));
@@ -172,6 +176,9 @@ main(int argc, char **argv)
 	report("one block at a time", &model, &pool, pairs, 1);
 	report("512 live blocks", &model, &pool, pairs, WINDOW);
 	report("512 live, free and release apart", &model, &split, pairs, WINDOW);
+	model.unit = pool.unit = LARGE;
+	report("one block of 1 MiB at a time", &model, &pool, pairs, 1);
+	report("512 live blocks of 1 MiB", &model, &pool, pairs, WINDOW);
 	check(soma_pool_destroy(pool.pool));
 	soma_model_destroy(model.model);
 	soma_resource_release(host);

@@ -129,7 +129,8 @@ enum soma_status soma_pool_set_current(int device, struct soma_pool *pool);
 
 /*
  * Allocates a block whose memory work queued on `stream` may use from now on.  The handle is the caller's
- * until soma_allocation_release().
+ * until soma_allocation_release().  Where the placement is POOL, one allocation of several asks how far two streams are,
+ * without waiting (an event is recorded and queried): so what was freed serves whole again though nobody synchronises.
  * SOMA_STATUS_OUT_OF_DEVICE_MEMORY: the maximum does not allow it, or the resource has no memory;
  * SOMA_STATUS_OUT_OF_BUDGET: a budget of the resource's has not.  On a stream that is being captured into a
  * graph, the block is the graph's and outside the pool, in no account of it, where the backend makes such

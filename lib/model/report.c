@@ -6,6 +6,7 @@
 
 #include "lib/model/blocks.h"
 #include "lib/model/clock.h"
+#include "lib/model/driven.h"
 #include "lib/model/queue.h"
 #include "lib/model/state.h"
 
@@ -47,6 +48,14 @@ settled_capacity(const struct soma_model *model)
 
 	soma__queue_unsettled(model, &used, &capacity);
 	return model->stats.capacity - capacity;
+}
+
+bool
+soma__model_pends(const struct soma_model *model, uint64_t least, unsigned shift)
+{
+	uint64_t pending = model->stats.active - model->stats.capacity;
+
+	return pending >= least && pending > model->stats.capacity >> shift;
 }
 
 #define GETTER(name)                                                                                        \

@@ -33,6 +33,8 @@ begin(struct soma_pool *pool, uint64_t stream, struct soma__pool_stream **found,
 
 	if (__builtin_expect(pool->destroyed, 0))
 		return soma__pool_refuse_destroyed();
+	if (pool->placed)
+		soma__pool_learn_sometimes(pool, stream);
 	status = soma__pool_stream(pool, stream, found, model);
 	if (__builtin_expect(status != SOMA_STATUS_OK, 0))
 		return status;
@@ -93,6 +95,7 @@ enter_block(struct soma_pool *pool, struct soma_allocation *handle, const struct
 
 	if (pool->destroyed)
 		return soma__pool_refuse_destroyed();
+	soma__pool_learn_sometimes(pool, block->stream);
 	status = soma__pool_stream(pool, block->stream, &found, &model);
 	if (status == SOMA_STATUS_OK)
 		status = soma_model_alloc(pool->model, block->bytes, model, &made);

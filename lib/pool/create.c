@@ -223,6 +223,8 @@ init_pool(struct soma_pool *pool, const struct checked *checked, struct soma_res
 	pool->alignment = checked->policy.alignment;
 	pool->ordered = (can & SOMA_BACKEND_STREAM_ORDERED) != 0 && (can & SOMA_BACKEND_STREAMS) != 0;
 	pool->captures = (can & SOMA_BACKEND_STREAMS) != 0 && (can & SOMA_BACKEND_HOST_ACCESSIBLE) == 0;
+	pool->learns = pool->placed || checked->config.twin;
+	pool->patience = 1;
 	pthread_mutex_init(&pool->mutex, NULL);
 	pthread_mutex_init(&pool->growing, NULL);
 	if (!soma__handles_init(pool))

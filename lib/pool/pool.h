@@ -102,6 +102,9 @@ struct soma_pool {
 	struct soma__pool_stream **streams; /* by slot */
 	uint32_t slots;
 	uint32_t cursor;
+	bool learns;       /* never changes: allocations ask what is free by now */
+	uint32_t unasked;  /* allocations since they did so */
+	uint32_t patience; /* so many may come before it is looked at again whether to ask */
 	uint64_t host_stream; /* of the model: what happens there is done at once */
 
 	/* segments.c, grow.c */

@@ -142,15 +142,17 @@ needs_mark(const struct soma__pool_stream *stream, uint64_t seq, uint64_t execut
 	return executed < seq && (stream->dirty || !open);
 }
 
-bool
-soma__pool_stream_poll(struct soma_pool *pool, struct soma__pool_stream *stream)
+/* Where `most` marks are waiting none is made. */
+static bool
+poll_stream(struct soma_pool *pool, struct soma__pool_stream *stream, uint32_t most)
 {
 	uint64_t before, executed, seq = submitted(pool, stream, &before);
 	bool open = soma__order_is_open(stream->place, stream->id);
 
 	follow_marks(pool, stream);
 	(void)submitted(pool, stream, &executed);
-	if (needs_mark(stream, seq, executed, open) && soma__pool_mark_now(pool, stream) == SOMA_STATUS_OK) {
+	if (stream->count < most && needs_mark(stream, seq, executed, open) &&
+	    soma__pool_mark_now(pool, stream) == SOMA_STATUS_OK) {
 		follow_marks(pool, stream);
 		(void)submitted(pool, stream, &executed);
 	}
@@ -158,6 +160,12 @@ soma__pool_stream_poll(struct soma_pool *pool, struct soma__pool_stream *stream)
 	if (!open && executed == seq && stream->count == 0)
 		forget(pool, stream);
 	return executed > before;
+}
+
+bool
+soma__pool_stream_poll(struct soma_pool *pool, struct soma__pool_stream *stream)
+{
+	return poll_stream(pool, stream, UINT32_MAX);
 }
 
 bool
@@ -177,6 +185,59 @@ soma__pool_poll(struct soma_pool *pool)
 			news = true;
 	}
 	return news;
+}
+
+/* ---- learning on the way ---------------------------------------------------------------- */
+
+/* Until a free is known to have executed, its block does not join its neighbours, and allocations that take
+ * pending blocks, which they do first, cut up what would be one.  So an allocation asks when there is something to
+ * be had: at least LEARN_BYTES and 1 / 2^LEARN_SHIFT of what is live, or anything after LEARN_ALLOCATIONS
+ * others.  Where the streams are behind it soon asks more rarely. */
+#define LEARN_BYTES ((uint64_t)1 << 20)
+#define LEARN_SHIFT 6
+#define LEARN_ALLOCATIONS 64u
+#define LEARN_PATIENCE_MAX 16u
+
+/* Marks that asking leaves unanswered at most, so that a stream that never gets anywhere is not filled with
+ * events; the others are for waits. */
+#define LEARN_MARKS (SOMA__POOL_MARKS / 2)
+
+/* Another stream than this one, a different one each time; NULL: none was found soon. */
+static struct soma__pool_stream *
+next_stream(struct soma_pool *pool, const struct soma__pool_stream *own)
+{
+	for (uint32_t i = 0; i < pool->slots && i < POLL_MAX; i++) {
+		struct soma__pool_stream *stream = pool->streams[pool->cursor++ % pool->slots];
+		if (stream != NULL && stream->id != UNUSED && stream != own)
+			return stream;
+	}
+	return NULL;
+}
+
+static bool
+is_due(const struct soma_pool *pool)
+{
+	if (soma_model_pending_free_count(pool->model) == 0)
+		return false;
+	return pool->unasked >= LEARN_ALLOCATIONS || soma__model_pends(pool->model, LEARN_BYTES, LEARN_SHIFT);
+}
+
+void
+soma__pool_learn(struct soma_pool *pool, uint64_t id)
+{
+	struct soma__pool_stream *own = soma__pool_stream_find(pool, id), *other;
+	bool news;
+
+	if (!is_due(pool))
+		return;
+	news = own != NULL && poll_stream(pool, own, LEARN_MARKS);
+	other = next_stream(pool, own);
+	if (other != NULL && poll_stream(pool, other, LEARN_MARKS))
+		news = true;
+	pool->unasked = 0;
+	pool->patience = news ? 1 : pool->patience * 2;
+	if (pool->patience > LEARN_PATIENCE_MAX)
+		pool->patience = LEARN_PATIENCE_MAX;
 }
 
 /* ---- the table ------------------------------------------------------------------------- */

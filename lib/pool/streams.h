@@ -98,6 +98,17 @@ bool soma__pool_stream_poll(struct soma_pool *pool, struct soma__pool_stream *st
 /* The same for some streams, other ones each time. */
 bool soma__pool_poll(struct soma_pool *pool);
 
+/* With a look at what is pending (streams.c): asks of this stream and of another one, if that is due. */
+void soma__pool_learn(struct soma_pool *pool, uint64_t id);
+
+/* Before the model allocates on the stream. */
+static inline void
+soma__pool_learn_sometimes(struct soma_pool *pool, uint64_t id)
+{
+	if (pool->learns && ++pool->unasked >= pool->patience)
+		soma__pool_learn(pool, id);
+}
+
 /* The model's driver: by the model's ids. */
 enum soma_status soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream,
 					uint64_t wait_seq);
