@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include <soma/launch.h>
+
 #include "lib/arena/arena.h"
 #include "tests/check_resource_fake.h"
 #include "tests/pool_fixture.h"
@@ -93,6 +95,25 @@ work(struct scene *s, uint64_t stream)
 		fake_work(fake_stream(s->resource, stream), 1);
 }
 
+/* Work on the stream that writes the block. */
+static void
+launch(struct scene *s, unsigned i, uint64_t stream)
+{
+	struct soma_block_id id;
+	struct soma_launch launch;
+
+	if (s->fake == NULL || s->held[i] == NULL || !went_well(s, soma_allocation_id(s->held[i], &id)))
+		return;
+	ck_assert_int_eq(soma_resource_block_state(s->resource, id), SOMA_BLOCK_LIVE);
+	ck_ok(soma_launch_begin(&launch, s->resource, stream));
+	ck_ok(soma_launch_write(&launch, id));
+	if (went_well(s, soma_launch_preflight(&launch))) {
+		work(s, stream);
+		(void)went_well(s, soma_launch_commit(&launch));
+	}
+	soma_launch_abandon(&launch);
+}
+
 static void
 play(struct scene *s)
 {
@@ -103,12 +124,16 @@ play(struct scene *s)
 		work(s, s->a);
 	}
 	order(s, s->b, s->a);
+	launch(s, 1, s->a);
+	launch(s, 1, s->b);
+	launch(s, 5, s->b);
 	for (unsigned i = 0; i < 4; i++)
 		give(s, i, s->b);
 	take(s, 6, SEGMENT, s->a);
 	take(s, 7, SEGMENT + MIB, s->b);
 	s->c = make_stream(s);
 	give(s, 6, s->a);
+	launch(s, 7, s->a);
 	take(s, 8, SEGMENT, s->c); /* waits for a, or grows */
 	if (s->held[4] != NULL)
 		(void)soma_pool_is_ready(s->held[4]);
@@ -145,6 +170,7 @@ end(struct scene *s)
 	ck_ok(soma_resource_reap_pending(s->resource));
 	ck_assert_uint_eq(soma_resource_bytes_outstanding(s->resource), 0);
 	ck_assert_int_eq(s->fake->live_count, 0);
+	ck_assert(soma__records_none(&s->resource->terminal->ledger, NULL));
 	soma_resource_release(s->resource);
 	fake_destroy(s->fake);
 }

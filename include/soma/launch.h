@@ -13,6 +13,8 @@
  *   }
  *   soma_launch_abandon(&launch);
  *
+ * A pool's blocks are named by soma_allocation_id(); the resource is the pool's, or another one of its stack.
+ *
  * preflight makes the stream wait for what the work needs: a read for the last write, a write for the last
  * write and all reads since.  commit records the work, so that later uses, and the frees of these
  * blocks, wait for it.  The rules are those of soma_resource_prepare_use() and _finish_use().

@@ -184,6 +184,16 @@ enum soma_status soma_allocation_stream(const struct soma_allocation *allocation
 uint64_t soma_allocation_stream_id(const struct soma_allocation *allocation);
 uint64_t soma_allocation_ready_seq(const struct soma_allocation *allocation); /* its position on the stream */
 
+/*
+ * The block's id, for launches (<soma/launch.h>) and uses (<soma/resource.h>) over the pool's resource: later uses, and
+ * the block's free, then wait for those that were recorded; soma_pool_free_now() does not.  It names this block
+ * alone, and is good until the block is freed; freeing it there is not for others than the pool.  The first
+ * call takes a few bytes of the resource's records, where the placement is POOL, and each call the pool's lock: so ask once a
+ * block.  With POOL the block has no place in the resource's accounts, traces or tags: those have the segment.
+ * SOMA_STATUS_NOT_SUPPORTED: a pool alone.  SOMA_STATUS_USE_AFTER_FREE: the block was freed.
+ */
+enum soma_status soma_allocation_id(struct soma_allocation *allocation, struct soma_block_id *id);
+
 /* The pool may be destroyed already. */
 struct soma_pool *soma_allocation_pool(const struct soma_allocation *allocation);
 

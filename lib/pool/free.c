@@ -12,6 +12,7 @@
 #include "lib/pool/segments.h"
 #include "lib/pool/streams.h"
 #include "lib/pool/twin.h"
+#include "lib/resource/parts.h"
 
 /* How a block is freed. */
 struct freeing {
@@ -57,27 +58,73 @@ end_block(struct soma_pool *pool, struct soma_allocation *handle, bool release)
 /* ---- placed by the pool ---------------------------------------------------------------------- */
 
 static inline enum soma_status
-free_placed(struct soma_pool *pool, struct soma_allocation *handle, const struct freeing *how)
+free_in_model(struct soma_pool *pool, const struct soma_allocation *handle, const struct freeing *how)
 {
 	struct soma__pool_stream *found = NULL;
 	uint64_t model;
 	enum soma_status status;
 
-	if (__builtin_expect(how->now, 0)) {
-		status = free_in_model_now(pool, handle->ptr);
-	} else {
-		status = soma__pool_stream(pool, how->stream, &found, &model);
-		if (__builtin_expect(status == SOMA_STATUS_OK, 1))
-			status = soma__pool_stream_not_captured(pool, found);
-		if (__builtin_expect(status == SOMA_STATUS_OK, 1))
-			status = soma_model_free(pool->model, handle->ptr, model);
-	}
-	if (__builtin_expect(status != SOMA_STATUS_OK, 0))
-		return status;
-	if (found != NULL)
+	if (__builtin_expect(how->now, 0))
+		return free_in_model_now(pool, handle->ptr);
+	status = soma__pool_stream(pool, how->stream, &found, &model);
+	if (__builtin_expect(status == SOMA_STATUS_OK, 1))
+		status = soma__pool_stream_not_captured(pool, found);
+	if (__builtin_expect(status == SOMA_STATUS_OK, 1))
+		status = soma_model_free(pool->model, handle->ptr, model);
+	if (status == SOMA_STATUS_OK && found != NULL)
 		found->dirty = true;
-	end_block(pool, handle, how->release);
+	return status;
+}
+
+/* Waits will be queued on it. */
+static enum soma_status
+check_free_stream(struct soma_pool *pool, const struct freeing *how)
+{
+	struct soma__pool_stream *found = NULL;
+	uint64_t model;
+	enum soma_status status = SOMA_STATUS_OK;
+
+	if (how->now)
+		return SOMA_STATUS_OK;
+	status = soma__pool_stream(pool, how->stream, &found, &model);
+	return status == SOMA_STATUS_OK ? soma__pool_stream_may_order(pool, found) : status;
+}
+
+/* The free comes after the uses that were recorded of the block.  Where that order cannot be queued it is waited
+ * for, so the mutex is let go meanwhile. */
+static __attribute__((noinline)) enum soma_status
+free_named(struct soma_pool *pool, struct soma_allocation *handle, const struct freeing *how)
+{
+	enum soma_status status = check_free_stream(pool, how);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	atomic_store_explicit(&handle->state, SOMA__HANDLE_FREEING, memory_order_relaxed);
+	soma__pool_unlock(pool);
+	status = soma__part_leave(pool->resource, handle->id, how->now ? NULL : &how->stream);
+	soma__pool_lock(pool);
+	atomic_store_explicit(&handle->state, SOMA__HANDLE_LIVE, memory_order_relaxed);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = free_in_model(pool, handle, how);
+	if (status != SOMA_STATUS_OK) {
+		soma__part_stay(pool->resource, handle->id);
+		return status;
+	}
+	soma__part_end(pool->resource, handle->id);
+	handle->named = false;
 	return SOMA_STATUS_OK;
+}
+
+static inline enum soma_status
+free_placed(struct soma_pool *pool, struct soma_allocation *handle, const struct freeing *how)
+{
+	enum soma_status status = __builtin_expect(handle->named, 0) ? free_named(pool, handle, how)
+								     : free_in_model(pool, handle, how);
+
+	if (__builtin_expect(status == SOMA_STATUS_OK, 1))
+		end_block(pool, handle, how->release);
+	return status;
 }
 
 /* ---- placed by the resource -------------------------------------------------------------------- */

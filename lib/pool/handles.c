@@ -10,6 +10,7 @@
 
 #include "lib/base/error.h"
 #include "lib/resource/order.h"
+#include "lib/resource/parts.h"
 
 #define CHUNK 32
 #define BUCKET_BITS_FIRST 6
@@ -130,6 +131,39 @@ bool
 soma_allocation_is_freed(const struct soma_allocation *allocation)
 {
 	return atomic_load_explicit(&allocation->state, memory_order_acquire) != SOMA__HANDLE_LIVE;
+}
+
+/* Under the mutex.  Where the pool places blocks the resource learns of one when somebody asks for its name. */
+static enum soma_status
+name_block(struct soma_allocation *handle)
+{
+	struct soma_pool *pool = handle->pool;
+	enum soma_status status;
+
+	if (atomic_load_explicit(&handle->state, memory_order_relaxed) != SOMA__HANDLE_LIVE)
+		return soma__fail(USE_AFTER_FREE, "the block at 0x%" PRIx64 " was freed before", handle->ptr);
+	if (pool->resource == NULL)
+		return soma__fail(NOT_SUPPORTED,
+				  "a pool alone has no memory: there is no use of its blocks to record");
+	if (!pool->placed || handle->named)
+		return SOMA_STATUS_OK;
+	status = soma__part_begin(pool->resource, handle->ptr, handle->size, handle->stream, &handle->id);
+	handle->named = status == SOMA_STATUS_OK;
+	return status;
+}
+
+enum soma_status
+soma_allocation_id(struct soma_allocation *allocation, struct soma_block_id *id)
+{
+	struct soma_pool *pool = allocation->pool;
+	enum soma_status status;
+
+	soma__pool_lock(pool);
+	status = name_block(allocation);
+	if (status == SOMA_STATUS_OK)
+		*id = allocation->id;
+	soma__pool_unlock(pool);
+	return status;
 }
 
 enum soma_status

@@ -40,6 +40,7 @@ struct soma_allocation {
 	bool graph;                    /* the block is a graph's: the model does not know it */
 	bool owed;                     /* freed, and the model is still to be told (free.c) */
 	bool released;                 /* ... and the caller has given the handle back */
+	bool named;                    /* POOL: id is a part of the resource's */
 	struct soma_allocation *next;  /* unused; given back; owed */
 	struct soma_allocation *chain; /* in its bucket */
 	uint64_t ptr;
@@ -48,7 +49,7 @@ struct soma_allocation {
 	uint64_t stream;       /* the caller's id */
 	uint64_t model_stream; /* the model's */
 	uint64_t ready_seq;
-	struct soma_block_id id; /* BACKEND: the resource's block */
+	struct soma_block_id id; /* BACKEND: the resource's block; named */
 } __attribute__((aligned(64)));
 
 /* What a thread in soma__pool_grow() has to do with the segment source. */

@@ -58,6 +58,7 @@ struct soma__record {
 	bool waits_release; /* quarantine: free has not returned yet */
 	bool released;      /* ... and it was released meanwhile */
 	bool told;          /* ... and the traces know */
+	bool part;          /* parts.h; does not change while it is in use */
 } __attribute__((aligned(128)));
 
 /* ---- the ledger ---------------------------------------------------------------- */

@@ -289,6 +289,13 @@ soma_resource_set_tag(struct soma_resource *resource, struct soma_block_id block
 	status = soma__record_claim(ledger, block, SOMA__RECORD_BUSY, &record);
 	if (status != SOMA_STATUS_OK)
 		return status;
+	if (record->part) {
+		soma__record_set(record, SOMA__RECORD_LIVE);
+		return soma__fail(INVALID_VALUE,
+				  "the block of generation %" PRIu64
+				  " is part of a pool's segment, which is accounted as a whole",
+				  block.generation);
+	}
 	soma__ledger_count_move(ledger, soma__ledger_slot(ledger, soma__thread_index()), record->bytes,
 				record->tag, tag);
 	record->tag = tag;

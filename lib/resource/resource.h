@@ -49,6 +49,7 @@ struct soma__used {
 	uint64_t generation;
 	uint64_t stream;
 	enum soma_access access;
+	bool part; /* parts.h: neither the backend nor a trace is told */
 };
 
 /* What the stack itself does with events; by their numbers. */

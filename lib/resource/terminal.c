@@ -410,9 +410,15 @@ claim_to_free(struct soma__terminal *terminal, const struct soma_block *block, s
 	if (__builtin_expect(status != SOMA_STATUS_OK, 0))
 		return soma__terminal_stale(terminal, block->id, block->ptr, SOMA_BACKEND_ACCESS_NONE,
 					    block->stream);
-	if ((*record)->ptr == block->ptr)
+	if (__builtin_expect((*record)->ptr == block->ptr && !(*record)->part, 1))
 		return SOMA_STATUS_OK;
+	bool part = (*record)->part;
 	soma__record_set(*record, SOMA__RECORD_LIVE);
+	if (part)
+		return soma__fail(INVALID_VALUE,
+				  "the block of generation %" PRIu64
+				  " is a pool's: soma_pool_free() was expected",
+				  block->id.generation);
 	return soma__fail(INVALID_VALUE, "a block of generation %" PRIu64 " is not at 0x%" PRIx64,
 			  block->id.generation, block->ptr);
 }

@@ -28,7 +28,7 @@ check_tracking(struct soma_resource *resource)
 static void
 tell_used(struct soma_resource *resource, const struct soma__used *used)
 {
-	for (struct soma_resource *o = resource->observer; o != NULL; o = o->next->observer)
+	for (struct soma_resource *o = resource->observer; o != NULL && !used->part; o = o->next->observer)
 		o->ops->used(o, used);
 }
 
@@ -182,7 +182,7 @@ soma_resource_record_use(struct soma_resource *resource, struct soma_block_id bl
 		status = soma__uses_look(terminal, &use, &used);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	if (soma__terminal_can(terminal, SOMA_BACKEND_USES))
+	if (!used.part && soma__terminal_can(terminal, SOMA_BACKEND_USES))
 		objection = terminal->ops->block_use(terminal->self, used.ptr, SOMA_BACKEND_ACCESS_READ_WRITE,
 						     open->handle);
 	status = finish_uses(resource, &use, 1, objection != SOMA_STATUS_OK, &used);

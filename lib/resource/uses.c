@@ -83,7 +83,8 @@ grow(struct soma__terminal *terminal, struct soma__uses *old)
 	return uses;
 }
 
-/* The allocation is a write by the block's stream, where it has an order. */
+/* The allocation is a write by the block's stream, where it has an order.  A part's has: the stream is after what the
+ * memory was used for before. */
 static enum soma_status
 begin_uses(struct soma__terminal *terminal, struct soma__record *record)
 {
@@ -93,7 +94,7 @@ begin_uses(struct soma__terminal *terminal, struct soma__record *record)
 		uses = grow(terminal, NULL);
 	if (uses == NULL)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	if (soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED)) {
+	if (record->part || soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED)) {
 		uses->number = 1;
 		uses->count = 1;
 		uses->list[0] =
@@ -272,6 +273,7 @@ look(const struct soma__record *record, const struct soma_use *use, struct soma_
 		.generation = use->block.generation,
 		.stream = use->stream,
 		.access = use->access,
+		.part = record->part,
 	};
 }
 
@@ -316,7 +318,7 @@ soma__uses_prepare(struct soma_resource *by, struct soma_use *use, const struct 
 	if (!collected)
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	status = wait_all(by, &waits, use->stream, stream);
-	if (status == SOMA_STATUS_OK && soma__terminal_can(terminal, SOMA_BACKEND_USES))
+	if (status == SOMA_STATUS_OK && !used->part && soma__terminal_can(terminal, SOMA_BACKEND_USES))
 		status = terminal->ops->block_use(terminal->self, used->ptr,
 						  (enum soma_backend_access)use->access, stream->handle);
 	return status;
