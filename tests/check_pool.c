@@ -214,9 +214,10 @@ START_TEST(a_device_has_one_default_pool)
 	ck_is(soma_pool_current(1, &y), NOT_FOUND);
 	ck_is(soma_pool_destroy(x), INVALID_VALUE);
 	ck_assert_int_eq(soma_pool_placement(x), SOMA_PLACEMENT_POOL);
-	soma__pool_end_default(0);
+	ck_ok(soma_pool_end_default(0));
 	ck_is(soma_pool_current(0, &y), NOT_FOUND);
-	soma__pool_end_default(0);
+	ck_is(soma_pool_end_default(0), NOT_FOUND);
+	ck_is(soma_pool_end_default(-1), INVALID_VALUE);
 	soma_resource_release(host);
 	soma_resource_release(other);
 }

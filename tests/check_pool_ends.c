@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The behaviours 22 to 24: how pools end, the default and the current pool, frees in no order.  What a
  * backend is asked then is in check_pool_fake. */
+#include <string.h>
+
 #include "tests/pool_fixture.h"
 
 #define KEEP ((struct soma_pool_config){ .release_threshold = UINT64_MAX })
 
-START_TEST(behaviour_22_a_pool_ends_with_its_last_block_and_a_default_pool_never)
+START_TEST(behaviour_22_a_pool_ends_with_its_last_block_and_a_default_pool_is_not_destroyed)
 {
 	for (enum kind kind = ALONE; kind < KINDS; kind++) {
 		struct setup s = set_up(kind, KEEP);
@@ -37,6 +39,36 @@ START_TEST(behaviour_22_a_pool_ends_with_its_last_block_and_a_default_pool_never
 	ck_ok(soma_pool_default(3, NULL, &standard));
 	ck_is(soma_pool_destroy(standard), INVALID_VALUE);
 	drop(alloc(standard, 100, 0), 0);
+	ck_ok(soma_pool_end_default(3));
+}
+END_TEST
+
+START_TEST(a_default_pool_that_is_ended_goes_with_its_last_block_and_another_one_can_be_made)
+{
+	struct soma_resource *host = open_backend("host");
+	struct soma_pool *first, *second, *current;
+
+	ck_ok(soma_pool_default(0, host, &first));
+	ck_ok(soma_pool_set_current(0, first));
+	struct soma_allocation *x = alloc(first, 1000, 0);
+	ck_ok(soma_pool_end_default(0));
+	ck_is(try_alloc(first, 1000, 0), INVALID_VALUE);
+	ck_is(soma_pool_destroy(first), INVALID_VALUE);
+	ck_is(soma_pool_current(0, &current), NOT_FOUND);
+	ck_is(soma_pool_end_default(0), NOT_FOUND);
+	ck_ok(soma_pool_default(0, host, &second));
+	ck_assert_ptr_ne(first, second);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(host), SEGMENT);
+	memset((void *)(uintptr_t)soma_allocation_device_ptr(x), 1, 1000);
+	struct soma_allocation *y = alloc(second, 1000, 0);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(host), 2 * SEGMENT);
+	drop(x, 0);
+	ck_ok(soma_pool_synchronize(second, 0));
+	ck_ok(soma_resource_reap_pending(host));
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(host), SEGMENT);
+	drop(y, 0);
+	ck_ok(soma_pool_end_default(0));
+	soma_resource_release(host);
 }
 END_TEST
 
@@ -56,6 +88,7 @@ START_TEST(behaviour_23_destroying_the_current_pool_makes_the_default_one_curren
 	ck_ok(soma_pool_current(3, &current));
 	ck_assert_ptr_eq(current, standard);
 	ck_is(soma_pool_current(4, &current), NOT_FOUND);
+	ck_ok(soma_pool_end_default(3));
 }
 END_TEST
 
@@ -178,7 +211,8 @@ START_TEST(a_destroyed_pool_cannot_become_the_current_one)
 }
 END_TEST
 
-UNIT_MAIN("pool_ends", behaviour_22_a_pool_ends_with_its_last_block_and_a_default_pool_never,
+UNIT_MAIN("pool_ends", behaviour_22_a_pool_ends_with_its_last_block_and_a_default_pool_is_not_destroyed,
+	  a_default_pool_that_is_ended_goes_with_its_last_block_and_another_one_can_be_made,
 	  behaviour_23_destroying_the_current_pool_makes_the_default_one_current,
 	  behaviour_24_a_guard_reports_a_free_in_no_order_while_work_is_pending,
 	  a_pool_that_is_destroyed_during_an_allocation_lasts_until_its_end,

@@ -115,9 +115,20 @@ enum soma_placement soma_pool_placement(const struct soma_pool *pool);
 /*
  * The default pool of a device: made by the first call, with the default configuration over `resource`
  * (NULL: alone); later ones give the same, and INVALID_VALUE if they name another resource's stack.  It
- * cannot be destroyed.  A resource stays with it.
+ * cannot be destroyed, for others have it, too.  Over a resource it keeps that, and ends, as a destroyed pool does,
+ * when the last reference to the resource's runtime is released (<soma/runtime.h>), so that nothing stays
+ * open on its account: who uses it has such a reference, or a handle of the pool's.  Alone it is there until
+ * soma_pool_end_default().
  */
 enum soma_status soma_pool_default(int device, struct soma_resource *resource, struct soma_pool **pool);
+
+/*
+ * Ends a device's default pool as soma_pool_destroy() ends others: nothing more is allocated from it, and it goes with its
+ * last block.  For a program that is done with it before its runtime is, or made it over a resource that it
+ * keeps beyond that, or alone.  The device has none then; soma_pool_default() makes another one.
+ * SOMA_STATUS_NOT_FOUND: there is none.
+ */
+enum soma_status soma_pool_end_default(int device);
 
 /* The current pool of a device: what was set, or the default one.  SOMA_STATUS_NOT_FOUND: there is neither. */
 enum soma_status soma_pool_current(int device, struct soma_pool **pool);

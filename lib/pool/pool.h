@@ -143,8 +143,8 @@ enum soma_status soma__pool_enter(struct soma_pool *pool);
 
 /* registry.c.  Closes a pool that is to be destroyed: INVALID_VALUE for a default one. */
 enum soma_status soma__registry_close(struct soma_pool *pool);
-/* Ends the default pool of a device if there is one, so that a test leaves none. */
-void soma__pool_end_default(int device);
+/* For a runtime that is closed: as soma_pool_end_default() if the default pool of its device is over this stack. */
+void soma__pool_end_default_over(const struct soma_resource *resource);
 
 /* grow.c: an allocation that the held model deferred, with the mutex held; it is let go meanwhile.
  * `stream` is the caller's id. */

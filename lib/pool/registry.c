@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The default and the current pool of each device.  `mutex` protects the list, and is held over making and
- * ending a default pool, so that a device has one.  A pool's own mutex may be taken within it.
+ * The default and the current pool of each device.  `mutex` protects the list, and is held over making a default
+ * pool, so that a device has one; not over what may wait at the end of one.  A pool's own mutex may be taken within it.
  */
 #include <stdlib.h>
 
@@ -118,23 +118,53 @@ soma_pool_default(int ordinal, struct soma_resource *resource, struct soma_pool 
 	return status;
 }
 
-void
-soma__pool_end_default(int ordinal)
+/* Under the mutex: from now on the device has none, and nothing is allocated from it.  NULL: it had none. */
+static struct soma_pool *
+take_default(struct device **at)
 {
+	struct soma_pool *pool = *at != NULL ? (*at)->standard : NULL;
+
+	if (pool == NULL)
+		return NULL;
+	(*at)->standard = NULL;
+	if ((*at)->current == pool)
+		(*at)->current = NULL;
+	pool->is_default = false;
+	(void)soma__pool_close(pool);
+	forget_if_empty(at);
+	return pool;
+}
+
+enum soma_status
+soma_pool_end_default(int ordinal)
+{
+	struct soma_pool *pool;
+	enum soma_status status = check_ordinal(ordinal);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	pthread_mutex_lock(&mutex);
+	pool = take_default(find(ordinal));
+	pthread_mutex_unlock(&mutex);
+	if (pool == NULL)
+		return soma__fail(NOT_FOUND, "device %" PRId64 " has no default pool", (uint64_t)ordinal);
+	soma__pool_end(pool);
+	return SOMA_STATUS_OK;
+}
+
+void
+soma__pool_end_default_over(const struct soma_resource *resource)
+{
+	struct soma_pool *pool = NULL;
 	struct device **at;
 
 	pthread_mutex_lock(&mutex);
-	at = find(ordinal);
-	if (*at != NULL && (*at)->standard != NULL) {
-		struct soma_pool *pool = (*at)->standard;
-		(*at)->standard = NULL;
-		if ((*at)->current == pool)
-			(*at)->current = NULL;
-		(void)soma__pool_close(pool);
-		soma__pool_end(pool);
-	}
-	forget_if_empty(at);
+	at = find(soma_resource_device(resource));
+	if (*at != NULL && (*at)->standard != NULL && is_over((*at)->standard, resource))
+		pool = take_default(at);
 	pthread_mutex_unlock(&mutex);
+	if (pool != NULL)
+		soma__pool_end(pool);
 }
 
 /* ---- the current one ----------------------------------------------------------------------- */
