@@ -102,6 +102,14 @@ START_TEST(redzones_grow_with_the_block)
 	ck_assert_uint_eq(layout.outer, 256 + (1 << 20) + 4096);
 	ck_assert(layout_of(&options, 64, 4096, &layout));
 	ck_assert_uint_eq(layout.left, 4096);
+	ck_assert_uint_eq(layout.zone, 4096);
+	ck_assert(layout_of(&options, 64, 1 << 30, &layout));
+	ck_assert_uint_eq(layout.left, 1 << 30);
+	ck_assert_uint_eq(layout.zone, 64 << 10);
+	options.redzone_left = 1 << 20;
+	ck_assert(layout_of(&options, 64, 0, &layout));
+	ck_assert_uint_eq(layout.zone, 1 << 20);
+	options.redzone_left = 256;
 	ck_assert(!layout_of(&options, UINT64_MAX - 100, 0, &layout));
 }
 END_TEST

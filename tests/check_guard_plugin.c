@@ -57,6 +57,47 @@ START_TEST(guard_host_opens_and_reports)
 }
 END_TEST
 
+static uint64_t
+resident_bytes(void)
+{
+	unsigned long all, resident;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_eq(fscanf(file, "%lu %lu", &all, &resident), 2);
+	fclose(file);
+	return (uint64_t)resident * 4096;
+}
+
+/* What is before the redzone is never touched, and what is in it is looked at. */
+START_TEST(a_great_alignment_costs_addresses_and_no_memory)
+{
+	static const struct soma_backend_option options[] = { { "guard.on_error", "callback" } };
+	static const uint64_t alignments[] = { 64 << 10, 2 << 20, 1 << 30 };
+	struct soma__backend_config config = {
+		.name = "guard:host", .search = SEARCH, .option_count = 1, .options = options
+	};
+	struct soma__backend *backend;
+	uint64_t ptr;
+
+	ck_assert_msg(soma__backend_open(&config, &backend) == SOMA_STATUS_OK, "%s", soma_error_last()->text);
+	backend->ops->guard_listen(backend->self, on_report, NULL);
+	for (size_t i = 0; i < sizeof alignments / sizeof alignments[0]; i++)
+		for (uint64_t before = 1; before <= 64 << 10; before += (64 << 10) - 1) {
+			uint64_t resident = resident_bytes();
+			ck_assert_int_eq(backend->ops->alloc(backend->self, 1000, alignments[i], NULL, &ptr),
+					 SOMA_STATUS_OK);
+			ck_assert_uint_eq(ptr % alignments[i], 0);
+			ck_assert_uint_lt(resident_bytes(), resident + (64 << 20));
+			((unsigned char *)(uintptr_t)ptr)[-(int64_t)before] ^= 0x55;
+			seen[0] = '\0';
+			ck_assert_int_eq(backend->ops->free(backend->self, ptr, 1000, NULL), SOMA_STATUS_OK);
+			ck_assert_str_eq(seen, "oob-write-before");
+		}
+	soma__backend_close(backend);
+}
+END_TEST
+
 START_TEST(a_bad_value_is_refused_with_its_key)
 {
 	static const struct soma_backend_option options[] = { { "guard.race", "fast" } };
@@ -99,5 +140,6 @@ START_TEST(what_the_inner_backend_claims_without_ops_is_not_called)
 }
 END_TEST
 
-UNIT_MAIN("guard plugin", guard_host_opens_and_reports, a_bad_value_is_refused_with_its_key,
-	  it_does_not_go_around_another_guard, what_the_inner_backend_claims_without_ops_is_not_called)
+UNIT_MAIN("guard plugin", guard_host_opens_and_reports, a_great_alignment_costs_addresses_and_no_memory,
+	  a_bad_value_is_refused_with_its_key, it_does_not_go_around_another_guard,
+	  what_the_inner_backend_claims_without_ops_is_not_called)

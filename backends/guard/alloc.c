@@ -78,8 +78,10 @@ take_canaried(struct soma_backend *g, struct block *block, uint64_t alignment,
 				  block->size);
 	block->outer_size = layout.outer;
 	enum soma_status status = alloc_inner(g, block, alignment, stream);
-	if (status == SOMA_STATUS_OK)
+	if (status == SOMA_STATUS_OK) {
 		block->ptr = block->outer + layout.left;
+		block->front = block->ptr - layout.zone;
+	}
 	return status;
 }
 

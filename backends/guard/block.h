@@ -34,6 +34,7 @@ enum block_state {
 struct block {
 	uint64_t ptr, size;         /* what the program has */
 	uint64_t outer, outer_size; /* what the inner backend gave; a mapped block's pages */
+	uint64_t front;             /* where the redzone before it begins: see struct layout */
 	uint64_t range, range_size; /* a mapped block's reserved addresses; 0: not mapped */
 	uint64_t generation;        /* the guard's own */
 	uint64_t given_generation;  /* the library's; 0: not told */

@@ -172,7 +172,7 @@ mapped_alloc(struct soma_backend *g, struct block *block, uint64_t alignment)
 		block->range = block->range_size = 0;
 		return false;
 	}
-	block->outer = block->range + page;
+	block->outer = block->front = block->range + page;
 	block->ptr = block->outer + (right ? (block->outer_size - block->size) & ~(step - 1) : 0);
 	tell_map(g, "mapped", block);
 	if (!range_map(g, block)) {

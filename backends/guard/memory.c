@@ -53,7 +53,11 @@ layout_of(const struct guard_options *options, uint64_t size, uint64_t alignment
 {
 	uint64_t step = alignment > GUARD_ALIGNMENT ? alignment : GUARD_ALIGNMENT, outer;
 
+	uint64_t most = round_up(options->redzone_left, GUARD_ALIGNMENT);
+
+	most = most > LEFT_ZONE_MAX ? most : LEFT_ZONE_MAX;
 	layout->left = round_up(options->redzone_left, step);
+	layout->zone = layout->left < most ? layout->left : most;
 	if (__builtin_add_overflow(size, layout->left + right_redzone(options, size) + GUARD_ALIGNMENT - 1,
 				   &outer))
 		return false;
@@ -83,7 +87,7 @@ memory_dress(struct soma_backend *g, const struct block *block, struct soma_back
 {
 	uint32_t zone = pattern_of(block->generation, PATTERN_REDZONE);
 	uint64_t words = block->size & ~(uint64_t)3, end = block->outer + block->outer_size;
-	enum soma_status status = fill(g, block->outer, zone, block->ptr - block->outer, stream);
+	enum soma_status status = fill(g, block->front, zone, block->ptr - block->front, stream);
 
 	if (status == SOMA_STATUS_OK)
 		status = fill(g, block->ptr + words, zone, end - block->ptr - words, stream);
@@ -204,10 +208,10 @@ add_ranges(const struct block *block, struct soma_backend_scan *ranges)
 	if (behind < end)
 		ranges[count++] =
 			(struct soma_backend_scan){ .ptr = behind, .bytes = end - behind, .pattern = zone };
-	if (block->outer < block->ptr)
+	if (block->front < block->ptr)
 		ranges[count++] = (struct soma_backend_scan){
-			.ptr = block->outer,
-			.bytes = block->ptr - block->outer,
+			.ptr = block->front,
+			.bytes = block->ptr - block->front,
 			.pattern = zone,
 		};
 	return count;
@@ -271,7 +275,7 @@ memory_check(struct soma_backend *g, const struct block *block, struct damage *d
 		return MEMORY_UNKNOWN;
 	if (damage->count > 0)
 		return MEMORY_AFTER;
-	if (!compare(g, block->outer, block->ptr - block->outer, zone, damage))
+	if (!compare(g, block->front, block->ptr - block->front, zone, damage))
 		return MEMORY_UNKNOWN;
 	return damage->count > 0 ? MEMORY_BEFORE : MEMORY_CLEAN;
 }

@@ -37,8 +37,13 @@ struct damage {
 
 struct layout {
 	uint64_t left; /* before the block, in the inner one */
+	uint64_t zone; /* what of that is redzone: the end of it */
 	uint64_t outer;
 };
+
+/* A redzone takes in what a block's alignment leaves before it, up to this: more than that costs more than it finds.
+ * Of what is before it nothing is written, so that it takes no memory where that comes when it is touched. */
+#define LEFT_ZONE_MAX ((uint64_t)64 << 10)
 
 /* False: the sum is more than 64 bits hold. */
 bool layout_of(const struct guard_options *options, uint64_t size, uint64_t alignment, struct layout *layout);
