@@ -281,9 +281,34 @@ START_TEST(reads_are_kept_only_while_they_matter)
 }
 END_TEST
 
+/* An access keeps the name that its stream had then; the lane's next stream begins with its own. */
+START_TEST(an_access_has_the_streams_name)
+{
+	setup();
+	uint64_t id = next_id;
+	uint32_t d = lane(0);
+	ck_assert_uint_eq(clocks_op(&clocks, d).stream, id);
+	clocks_name(&clocks, d, 77);
+	struct clock_access access = clocks_op(&clocks, d);
+	ck_assert_uint_eq(access.stream, 77);
+	uint32_t again;
+	ck_assert(clocks_hold(&clocks, id, 0, &again));
+	ck_assert_uint_eq(again, d);
+	ck_assert_uint_eq(clocks_op(&clocks, d).stream, 77);
+	clocks_drop(&clocks, d);
+	clocks_drop(&clocks, d);
+	clocks_reach(&clocks, d, UINT64_MAX / 2);
+	id = next_id;
+	ck_assert_uint_eq(lane(0), d);
+	ck_assert_uint_eq(clocks_op(&clocks, d).stream, id);
+	ck_assert_uint_eq(access.stream, 77);
+	teardown();
+}
+END_TEST
+
 UNIT_MAIN("guard clocks", events_order_what_was_before_them_and_through_others,
 	  a_recorded_again_event_stands_for_the_new_place, what_the_host_saw_is_before_all_that_follows,
 	  legacy_and_blocking_streams_take_turns, a_lane_is_used_again_only_when_the_host_saw_its_end,
 	  one_stream_under_two_names_is_one_lane, ten_thousand_short_streams_stay_few_lanes,
 	  without_memory_a_new_stream_fails_and_nothing_else, rules_of_use_and_free,
-	  reads_are_kept_only_while_they_matter)
+	  reads_are_kept_only_while_they_matter, an_access_has_the_streams_name)

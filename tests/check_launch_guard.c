@@ -2,6 +2,8 @@
 /* The launch recorder over a guard: its reports. */
 #include "tests/runtime_fixture.h"
 
+#include <inttypes.h>
+
 START_TEST(a_guard_has_nothing_to_say_of_recorded_launches)
 {
 	struct soma_runtime *runtime = open_runtime("backend=guard:host,guard.on_error=callback");
@@ -48,5 +50,69 @@ START_TEST(a_guard_reports_a_freed_block_in_a_launch_once)
 }
 END_TEST
 
+static void
+expect(const char *text, const char *format, uint64_t stream)
+{
+	char part[80];
+
+	snprintf(part, sizeof part, format, stream);
+	ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in:\n%s", part, text);
+}
+
+/* Of streams that came and went the backend has counted more than the program sees, and a program's number has the
+ * place that it took over in it. */
+static void
+report_a_race(const char *conf, bool wrapped)
+{
+	struct soma_runtime *runtime = open_runtime(conf);
+	struct soma_resource *resource = soma_runtime_resource(runtime);
+	struct reports reports = { 0 };
+	uint64_t a = 0, b = 0, native;
+
+	OK(soma_guard_listen(resource, on_report, &reports));
+	for (int i = 0; i < 5; i++)
+		OK(soma_runtime_stream_release(runtime, runtime_stream(runtime)));
+	a = runtime_stream(runtime);
+	b = runtime_stream(runtime);
+	if (wrapped) {
+		OK(soma_runtime_stream_native(runtime, b, &native));
+		OK(soma_runtime_stream_wrap(runtime, native, &b));
+	}
+	struct soma_block x = take_block(resource, 1000, a);
+	(void)soma_resource_record_use(resource, x.id, b);
+	ck_assert_uint_eq(reports.count, 1);
+	expect(reports.text, " second: stream %" PRIu64 " read-write", b);
+	expect(reports.text, " missing: stream %" PRIu64 " never waited for", b);
+	expect(reports.text, " never waited for stream %" PRIu64 " at or after", a);
+	expect(reports.text, " alloc: stream %" PRIu64 " seq", a);
+	expect(reports.json, "\"alloc\":{\"stream\":%" PRIu64 ",", a);
+	expect(reports.json, "\"now\":{\"stream\":%" PRIu64 ",", b);
+	soma_runtime_release(runtime);
+}
+
+START_TEST(a_report_has_the_programs_numbers_of_streams)
+{
+	report_a_race("backend=guard:host,guard.on_error=callback", false);
+	report_a_race("backend=guard:host,guard.on_error=callback", true);
+}
+END_TEST
+
+START_TEST(the_legacy_stream_is_0_in_a_report)
+{
+	struct soma_runtime *runtime = open_runtime("backend=guard:host,guard.on_error=callback");
+	struct soma_resource *resource = soma_runtime_resource(runtime);
+	struct reports reports = { 0 };
+
+	OK(soma_guard_listen(resource, on_report, &reports));
+	struct soma_block x = take_block(resource, 1000, 0);
+	(void)soma_resource_record_use(resource, x.id, runtime_stream(runtime));
+	ck_assert_uint_eq(reports.count, 1);
+	expect(reports.text, " alloc: stream %" PRIu64 " seq", 0);
+	expect(reports.json, "\"alloc\":{\"stream\":%" PRIu64 ",", 0);
+	soma_runtime_release(runtime);
+}
+END_TEST
+
 UNIT_MAIN("launch guard", a_guard_has_nothing_to_say_of_recorded_launches,
-	  a_guard_reports_a_freed_block_in_a_launch_once)
+	  a_guard_reports_a_freed_block_in_a_launch_once, a_report_has_the_programs_numbers_of_streams,
+	  the_legacy_stream_is_0_in_a_report)

@@ -62,6 +62,7 @@ runtime_stream(struct soma_runtime *runtime)
 struct reports {
 	unsigned count;
 	char kind[32];
+	char text[4096], json[4096]; /* of the latest */
 };
 
 static inline void
@@ -74,6 +75,8 @@ on_report(void *context, const struct soma_guard_report *report)
 	ck_assert_int_eq(report->json[0], '{');
 	reports->count++;
 	snprintf(reports->kind, sizeof reports->kind, "%s", report->kind);
+	snprintf(reports->text, sizeof reports->text, "%s", report->text);
+	snprintf(reports->json, sizeof reports->json, "%s", report->json);
 }
 
 /* How many entries the folder has: descriptors that are open, threads that run. */

@@ -148,13 +148,23 @@ clocks_hold(struct clocks *clocks, uint64_t id, uint32_t flags, uint32_t *lane)
 	uint64_t tick = l->now.tick[*lane], version = l->version;
 	memset(l->now.tick, 0, l->now.width * sizeof *l->now.tick);
 	l->now.tick[*lane] = tick;
-	*l = (struct clock_lane){
-		.now = l->now, .id = id, .version = version + 1, .holders = 1, .flags = flags, .used = true
-	};
+	*l = (struct clock_lane){ .now = l->now,
+				  .id = id,
+				  .name = id,
+				  .version = version + 1,
+				  .holders = 1,
+				  .flags = flags,
+				  .used = true };
 	join(l, &clocks->lanes[CLOCKS_HOST].now);
 	if (flags & CLOCK_LANE_LEGACY)
 		clocks->legacy = *lane;
 	return true;
+}
+
+void
+clocks_name(struct clocks *clocks, uint32_t lane, uint64_t name)
+{
+	clocks->lanes[lane].name = name;
 }
 
 void
@@ -207,7 +217,7 @@ clocks_op(struct clocks *clocks, uint32_t lane)
 	clocks_catch_up(clocks, lane);
 	l->version++;
 	return (struct clock_access){
-		.tick = ++l->now.tick[lane], .seq = ++clocks->seq, .stream = l->id, .lane = lane
+		.tick = ++l->now.tick[lane], .seq = ++clocks->seq, .stream = l->name, .lane = lane
 	};
 }
 

@@ -31,7 +31,7 @@ enum clock_lane_flags {
 struct clock_access {
 	uint64_t tick;   /* of its lane; 0: never happened */
 	uint64_t seq;    /* counts all operations of the guard */
-	uint64_t stream; /* the stream's id; of no meaning for the host */
+	uint64_t stream; /* the stream's name; of no meaning for the host */
 	uint32_t lane;
 	uint32_t thread;
 	uint32_t stack; /* stacks.h */
@@ -46,6 +46,7 @@ struct clock_vector {
 struct clock_lane {
 	struct clock_vector now;
 	uint64_t id;
+	uint64_t name;           /* what reports call it: clocks_name(), else the id */
 	uint64_t version;        /* grows with every change of `now` */
 	uint64_t seen_host;      /* the host's version that `now` includes */
 	uint64_t seen_legacy;    /* blocking: the legacy stream's version that it includes */
@@ -70,7 +71,10 @@ void clocks_fini(struct clocks *clocks);
 /* The lane of stream `id`: the one that it has, or a new one that starts at the host's clock. */
 bool clocks_hold(struct clocks *clocks, uint64_t id, uint32_t flags, uint32_t *lane);
 
-/* The stream, or one name of it, is gone; what was queued still counts. */
+/* What reports call the lane's stream from its next operation on. */
+void clocks_name(struct clocks *clocks, uint32_t lane, uint64_t name);
+
+/* The stream, or one handle of it, is gone; what was queued still counts. */
 void clocks_drop(struct clocks *clocks, uint32_t lane);
 
 /* Whether the lane may go to another stream. */

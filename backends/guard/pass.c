@@ -263,6 +263,7 @@ const struct soma_backend_ops guard_ops = {
 	.stream_step = stream_step,
 	.stream_position = stream_position,
 	.block_stale = guard_stale,
+	.stream_name = stream_name,
 };
 
 SOMA_BACKEND_EXPORT const struct soma_backend_module soma_backend_module = {

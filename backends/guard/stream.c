@@ -194,6 +194,14 @@ stream_destroy(struct soma_backend *g, struct soma_backend_stream *stream)
 	g->host->free(g->host->context, stream, sizeof *stream);
 }
 
+void
+stream_name(struct soma_backend *g, struct soma_backend_stream *stream, uint64_t name)
+{
+	pthread_mutex_lock(&g->lock);
+	clocks_name(&g->clocks, stream->lane, name);
+	pthread_mutex_unlock(&g->lock);
+}
+
 enum soma_status
 stream_info(struct soma_backend *g, struct soma_backend_stream *stream, struct soma_backend_stream_info *info)
 {
@@ -217,8 +225,7 @@ snapshot_begin(struct soma_backend *g, struct snapshot *snapshot, uint32_t lane)
 {
 	snapshot->lane = lane;
 	snapshot->vector = (struct clock_vector){ 0 };
-	snapshot->whole =
-		g->clocks.width <= SNAPSHOT_WITHIN || clocks_reserve(&g->clocks, &snapshot->vector);
+	snapshot->whole = g->clocks.width <= SNAPSHOT_WITHIN || clocks_reserve(&g->clocks, &snapshot->vector);
 	if (snapshot->vector.tick == NULL)
 		snapshot->vector = (struct clock_vector){ snapshot->within, SNAPSHOT_WITHIN };
 }

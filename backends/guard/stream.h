@@ -10,6 +10,7 @@ enum soma_status stream_default(struct soma_backend *g, enum soma_backend_stream
 				struct soma_backend_stream **stream);
 enum soma_status stream_wrap(struct soma_backend *g, uint64_t native, struct soma_backend_stream **stream);
 void stream_destroy(struct soma_backend *g, struct soma_backend_stream *stream);
+void stream_name(struct soma_backend *g, struct soma_backend_stream *stream, uint64_t name);
 enum soma_status stream_info(struct soma_backend *g, struct soma_backend_stream *stream,
 			     struct soma_backend_stream_info *info);
 enum soma_status stream_query(struct soma_backend *g, struct soma_backend_stream *stream, bool *done);

@@ -569,6 +569,12 @@ struct soma_backend_ops {
 	 */
 	void (*block_stale)(struct soma_backend *self, uint64_t ptr, uint64_t generation,
 			    enum soma_backend_access access, struct soma_backend_stream *stream);
+
+	/* ---- names: alone, may be absent ---- */
+
+	/* For reports: the number that the program knows the stream by.  Told before anything is done with the
+	 * stream, and anew when it gets another one; until then its id stands for it. */
+	void (*stream_name)(struct soma_backend *self, struct soma_backend_stream *stream, uint64_t name);
 };
 
 /* ---- the module -------------------------------------------------------------- */

@@ -129,6 +129,14 @@ make_handle(struct soma__streams *streams, unsigned flags, const uint64_t *nativ
 		self, flags & SOMA_STREAM_NON_BLOCKING ? SOMA_BACKEND_STREAM_NON_BLOCKING : 0, handle);
 }
 
+/* A backend that makes reports is to call the stream what the program does. */
+static void
+name_handle(struct soma__streams *streams, struct soma_backend_stream *handle, uint64_t id)
+{
+	if (streams->events->ops->stream_name != NULL)
+		streams->events->ops->stream_name(streams->events->self, handle, id);
+}
+
 static enum soma_status
 create_locked(struct soma__streams *streams, unsigned flags, const uint64_t *native, uint64_t *id)
 {
@@ -143,6 +151,7 @@ create_locked(struct soma__streams *streams, unsigned flags, const uint64_t *nat
 		put_closed(streams, stream);
 		return status;
 	}
+	name_handle(streams, handle, atomic_load_explicit(&stream->id, memory_order_relaxed));
 	pthread_mutex_lock(&stream->mutex);
 	stream->handle = handle;
 	stream->destroyed = false;
@@ -314,6 +323,8 @@ soma__streams_init(struct soma__streams *streams, struct soma__events *events, s
 	}
 	legacy->destroyed = false;
 	legacy->handle = handle;
+	if (handle != NULL)
+		name_handle(streams, handle, 0);
 	pthread_mutex_init(&streams->mutex, NULL);
 	return SOMA_STATUS_OK;
 }
