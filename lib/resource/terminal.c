@@ -401,6 +401,22 @@ soma__terminal_stale(struct soma__terminal *terminal, struct soma_block_id block
 	return soma__record_refuse(&terminal->ledger, block);
 }
 
+/* The claimed record is live again. */
+static __attribute__((noinline, cold)) enum soma_status
+refuse_to_free(struct soma__record *record, const struct soma_block *block)
+{
+	bool part = record->part;
+
+	soma__record_set(record, SOMA__RECORD_LIVE);
+	if (part)
+		return soma__fail(INVALID_VALUE,
+				  "the block of generation %" PRIu64
+				  " is a pool's: soma_pool_free() was expected",
+				  block->id.generation);
+	return soma__fail(INVALID_VALUE, "a block of generation %" PRIu64 " is not at 0x%" PRIx64,
+			  block->id.generation, block->ptr);
+}
+
 static inline enum soma_status
 claim_to_free(struct soma__terminal *terminal, const struct soma_block *block, struct soma__record **record)
 {
@@ -412,15 +428,7 @@ claim_to_free(struct soma__terminal *terminal, const struct soma_block *block, s
 					    block->stream);
 	if (__builtin_expect((*record)->ptr == block->ptr && !(*record)->part, 1))
 		return SOMA_STATUS_OK;
-	bool part = (*record)->part;
-	soma__record_set(*record, SOMA__RECORD_LIVE);
-	if (part)
-		return soma__fail(INVALID_VALUE,
-				  "the block of generation %" PRIu64
-				  " is a pool's: soma_pool_free() was expected",
-				  block->id.generation);
-	return soma__fail(INVALID_VALUE, "a block of generation %" PRIu64 " is not at 0x%" PRIx64,
-			  block->id.generation, block->ptr);
+	return refuse_to_free(*record, block);
 }
 
 enum soma_status
