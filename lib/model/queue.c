@@ -4,6 +4,10 @@
 
 #include "lib/model/blocks.h"
 
+_Static_assert(sizeof(struct soma__queued) == 32, "an entry is half a cache line");
+_Static_assert(2 * SOMA_POLICY_BATCH_MAX < UINT16_MAX, "names of entries are 16 bits");
+_Static_assert(SOMA_POLICY_POOLS_MAX <= 2, "a key has one bit for the size pool");
+
 bool
 soma__queue_create(struct soma_model *model)
 {
