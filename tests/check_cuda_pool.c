@@ -19,11 +19,8 @@ static struct soma_runtime *runtime;
 static struct soma_resource *resource;
 static struct soma_pool *pool;
 
-static const char *const both[] = { "sync", "async" };
-#define BOTH (sizeof both / sizeof both[0])
-
 static void
-start(const char *name, const char *more)
+start_pool(const char *name, const char *more)
 {
 	char text[512];
 
@@ -38,7 +35,7 @@ start(const char *name, const char *more)
 }
 
 static void
-finish(void)
+finish_pool(void)
 {
 	OK(soma_pool_destroy(pool));
 	soma_runtime_release(runtime);
@@ -108,7 +105,7 @@ START_TEST(what_a_thread_freed_on_its_default_stream_is_not_given_to_another_one
 	for (size_t i = 0; i < BOTH; i++) {
 		uint64_t mine, taken[2], found;
 		pthread_t thread;
-		start(both[i], ",placement=pool");
+		start_pool(both[i], ",placement=pool");
 		OK(soma_runtime_stream_wrap(runtime, PER_THREAD, &mine));
 		struct soma_allocation *x = alloc(SEGMENT, mine);
 		uint64_t ptr = soma_allocation_device_ptr(x);
@@ -130,7 +127,7 @@ START_TEST(what_a_thread_freed_on_its_default_stream_is_not_given_to_another_one
 		OK(soma_runtime_stream_resolve(runtime, PER_THREAD, &found));
 		ck_assert_uint_eq(found, mine);
 		OK(soma_runtime_stream_release(runtime, mine));
-		finish();
+		finish_pool();
 	}
 }
 END_TEST
@@ -143,7 +140,7 @@ START_TEST(a_synchronised_blocking_stream_comes_after_the_legacy_streams_work)
 	for (size_t i = 0; i < 2 * BOTH; i++) {
 		const char *name = unsaid[i / BOTH];
 		uint64_t blocking, other;
-		start(both[i % BOTH], ",placement=pool");
+		start_pool(both[i % BOTH], ",placement=pool");
 		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_BLOCKING, &blocking));
 		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &other));
 		struct soma_allocation *x = alloc(SEGMENT, 0);
@@ -159,7 +156,7 @@ START_TEST(a_synchronised_blocking_stream_comes_after_the_legacy_streams_work)
 		ck_assert_uint_eq(soma_allocation_device_ptr(x), ptr);
 		ck_assert_uint_eq(pending((void *)1), 0);
 		drop(x, other);
-		finish();
+		finish_pool();
 	}
 }
 END_TEST
@@ -174,7 +171,7 @@ START_TEST(memory_that_was_freed_on_an_idle_blocking_stream_goes_after_the_legac
 							 .placement = SOMA_PLACEMENT_POOL };
 		struct soma_block block = { .size = sizeof block };
 		uint64_t blocking;
-		start(both[i], ",placement=pool");
+		start_pool(both[i], ",placement=pool");
 		OK(soma_pool_destroy(pool));
 		OK(soma_pool_create(&config, resource, &pool));
 		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_BLOCKING, &blocking));
@@ -189,7 +186,7 @@ START_TEST(memory_that_was_freed_on_an_idle_blocking_stream_goes_after_the_legac
 		pop_context(0);
 		OK(soma_resource_deallocate(resource, &block));
 		EXPECT_NOTHING_FOUND();
-		finish();
+		finish_pool();
 	}
 }
 END_TEST
@@ -238,7 +235,7 @@ START_TEST(without_events_a_pools_end_waits_for_the_legacy_streams_work)
 {
 	for (size_t i = 0; i < BOTH; i++) {
 		uint64_t streams[2], ptrs[2];
-		start(both[i], ",placement=pool");
+		start_pool(both[i], ",placement=pool");
 		free_behind_legacy(streams, ptrs);
 		const struct soma_backend_ops *before = take_events();
 		OK(soma_pool_destroy(pool));
@@ -254,7 +251,7 @@ START_TEST(without_events_a_destroyed_streams_end_comes_after_the_legacy_streams
 {
 	for (size_t i = 0; i < BOTH; i++) {
 		uint64_t streams[2], ptrs[2], other;
-		start(both[i], ",placement=pool");
+		start_pool(both[i], ",placement=pool");
 		free_behind_legacy(streams, ptrs);
 		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &other));
 		const struct soma_backend_ops *before = take_events();
@@ -266,7 +263,7 @@ START_TEST(without_events_a_destroyed_streams_end_comes_after_the_legacy_streams
 		if (ptr == ptrs[0] || ptr == ptrs[1])
 			ck_assert_uint_eq(pending((void *)1), 0);
 		drop(x, other);
-		finish();
+		finish_pool();
 	}
 }
 END_TEST
@@ -306,7 +303,7 @@ START_TEST(a_captured_stream_neither_gets_nor_frees_a_block)
 	for (size_t i = 0; i < BOTH; i++) {
 		uint64_t stream, native;
 		struct soma_allocation *more = NULL;
-		start(both[i], ",placement=pool");
+		start_pool(both[i], ",placement=pool");
 		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &stream));
 		OK(soma_runtime_stream_native(runtime, stream, &native));
 		struct soma_allocation *x = alloc(1000, stream);
@@ -318,7 +315,7 @@ START_TEST(a_captured_stream_neither_gets_nor_frees_a_block)
 		end_capture((void *)(uintptr_t)native);
 		drop(x, stream);
 		OK(soma_runtime_stream_release(runtime, stream));
-		finish();
+		finish_pool();
 	}
 }
 END_TEST
@@ -330,7 +327,7 @@ START_TEST(the_legacy_stream_is_asked_nothing_that_spoils_a_blocking_streams_cap
 		struct soma_allocation *more = NULL;
 		uint64_t seq, other;
 		CUstream blocking;
-		start(both[i], ",placement=pool");
+		start_pool(both[i], ",placement=pool");
 		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &other));
 		struct soma_allocation *x = alloc(SEGMENT, 0), *y = alloc(SEGMENT, other);
 		push_context(0);
@@ -347,7 +344,7 @@ START_TEST(the_legacy_stream_is_asked_nothing_that_spoils_a_blocking_streams_cap
 		push_context(0);
 		ck_assert_int_eq(driver()->cuStreamDestroy(blocking), CUDA_SUCCESS);
 		pop_context(0);
-		finish();
+		finish_pool();
 	}
 }
 END_TEST
@@ -361,7 +358,7 @@ START_TEST(a_stream_that_nothing_is_queued_on_is_not_asked)
 		uint64_t gone, other;
 		CUstream theirs;
 		uint64_t seq;
-		start(both[i], ",placement=pool");
+		start_pool(both[i], ",placement=pool");
 		fake.recycle(false);
 		OK(soma_runtime_stream_acquire(runtime, SOMA_STREAM_NON_BLOCKING, &other));
 		push_context(0);

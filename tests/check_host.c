@@ -421,53 +421,6 @@ START_TEST(every_place_is_used_again_when_its_work_is_done)
 }
 END_TEST
 
-#define PLACES 40
-
-/* The highest handle among new streams, all with work; they are destroyed then. */
-static uint64_t
-use_places(int count, bool work)
-{
-	struct soma_backend_stream *made[PLACES];
-	uint64_t highest = 0;
-
-	for (int i = 0; i < count; i++) {
-		struct soma_backend_stream_info info = { .size = sizeof info };
-		OK(ops->stream_create(host, SOMA_BACKEND_STREAM_NON_BLOCKING, &made[i]));
-		OK(ops->stream_info(host, made[i], &info));
-		if (info.native > highest)
-			highest = info.native;
-		if (work)
-			fill(new_word(), 1, made[i]);
-	}
-	for (int i = 0; i < count; i++)
-		ops->stream_destroy(host, made[i]);
-	return highest;
-}
-
-/* However many of those before are at work, and whichever thread's own is taken from among them. */
-START_TEST(every_place_is_used_again_when_its_work_is_done)
-{
-	struct soma_backend_stream *mine;
-	uint64_t highest;
-
-	open_host(NULL, NULL);
-	(void)use_places(PLACES / 4, true);
-	OK(ops->stream_default(host, SOMA_BACKEND_STREAM_PER_THREAD, &mine));
-	fill(new_word(), 1, mine);
-	uint64_t id = id_of(mine);
-	ops->stream_destroy(host, mine);
-	highest = use_places(PLACES, true);
-	OK(ops->stream_default(host, SOMA_BACKEND_STREAM_PER_THREAD, &mine));
-	ck_assert_uint_eq(id_of(mine), id);
-	OK(ops->synchronize(host));
-	for (int i = 0; i < 3; i++)
-		ck_assert_uint_le(use_places(PLACES, false), highest);
-	ops->stream_destroy(host, mine);
-	ck_assert_uint_le(use_places(PLACES, false), highest);
-	close_host();
-}
-END_TEST
-
 START_TEST(a_wrapped_stream_is_the_same_stream)
 {
 	struct soma_backend_stream_info info = { .size = sizeof info };
