@@ -170,20 +170,27 @@ check_packing(const struct command *command, const struct answer *answer)
 	return false;
 }
 
+/* The least may be found sooner, and what just fits takes a few trials more. */
+static double
+part_done(const struct policy_row *row)
+{
+	double cost, count;
+
+	if (row->trial == NULL || row->found)
+		return 1;
+	cost = (double)trial_cost(row->trial);
+	count = (double)trial_count(row->trial);
+	return count > 0 ? cost / (cost + FIT_COST_DEFAULT / 4 + 4 * cost / count) : 0;
+}
+
 static void
 show_progress(void *context)
 {
 	struct answer *answer = context;
 	double done = 0;
 
-	for (size_t i = 0; i < answer->row_count; i++) {
-		const struct policy_row *row = &answer->rows[i];
-		double part = row->trial != NULL && !row->found
-				      ? (double)trial_cost(row->trial) / (double)FIT_COST_DEFAULT
-				      : 1;
-
-		done += part < 1 ? part : 1;
-	}
+	for (size_t i = 0; i < answer->row_count; i++)
+		done += part_done(&answer->rows[i]);
 	progress_show(&answer->progress, done / (double)answer->row_count);
 }
 

@@ -4,9 +4,6 @@
  */
 #include "tools/engine/fit.h"
 
-/* How much further below it looks when what is just below passes. */
-#define LEAP 256
-
 struct search {
 	struct trial *trial;
 	struct trace_error *error;
@@ -48,21 +45,18 @@ go_up(struct search *search, uint64_t cost)
 	return status;
 }
 
-/* Some edge between what fails and what passes: by halves, and when the cost is spent, just below
- * what passes. */
+/* Some edge between what fails and what passes, by halves.  Where trials are dear, what passes is
+ * often the edge already. */
 static enum soma_status
-narrow(struct search *search, uint64_t cost)
+narrow(struct search *search, bool is_dear)
 {
-	uint64_t step = 1;
 	enum soma_status status = SOMA_STATUS_OK;
 
-	while (status == SOMA_STATUS_OK && search->ruled_out + 1 < search->passes) {
-		uint64_t between = search->passes - search->ruled_out;
-		bool by_halves = trial_cost(search->trial) < cost || step >= between;
-
-		status = try_capacity(search, search->passes - (by_halves ? between / 2 : step));
-		step = search->passed ? step * LEAP : 1;
-	}
+	if (is_dear && search->ruled_out + 1 < search->passes)
+		status = try_capacity(search, search->passes - 1);
+	while (status == SOMA_STATUS_OK && search->ruled_out + 1 < search->passes)
+		status = try_capacity(search,
+				      search->ruled_out + (search->passes - search->ruled_out) / 2);
 	return status;
 }
 
@@ -76,11 +70,10 @@ fit_find(struct trial *trial, uint64_t bound, uint64_t cost, struct fit *fit, st
 	if (status != SOMA_STATUS_OK || !search.passed)
 		return status;
 	fit->enough = search.passes;
-	search.ruled_out = bound > 0 ? bound - 1 : 0;
 	status = go_up(&search, cost);
 	fit->claim = search.ruled_out + 1 >= search.passes || search.passed ? FIT_LEAST : FIT_LOCAL;
 	if (status == SOMA_STATUS_OK && fit->claim == FIT_LOCAL)
-		status = narrow(&search, cost + cost / 4);
+		status = narrow(&search, trial_cost(trial) > cost / 2 * trial_count(trial));
 	fit->capacity = search.passes;
 	fit->replays = trial_count(trial);
 	return status;

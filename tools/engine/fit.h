@@ -6,7 +6,7 @@
  * a larger one: halving the interval would be wrong.  But a replay at capacity c is the
  * same for every capacity up to the least growth that it was refused: so each replay that
  * fails rules out all of these at once, and the search goes up from the bound, skipping
- * nothing.  Where that takes too many replays, it comes down from what passes.
+ * nothing.  Where that takes too many replays, it looks for an edge by halves.
  */
 #ifndef SOMA_TOOLS_ENGINE_FIT_H
 #define SOMA_TOOLS_ENGINE_FIT_H
@@ -29,7 +29,8 @@ struct fit {
 /* What trials that look for the least may cost (trial_cost()): a second or two. */
 #define FIT_COST_DEFAULT ((uint64_t)4 * 1000 * 1000)
 
-/* bound: nothing below it passes.  cost: at most this much, or one trial more, before it comes down. */
+/* bound: nothing below it passes.  cost: what is spent for the least, or one trial more; an edge takes a
+ * few more. */
 enum soma_status fit_find(struct trial *trial, uint64_t bound, uint64_t cost, struct fit *fit,
 			  struct trace_error *error);
 
