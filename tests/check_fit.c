@@ -157,6 +157,38 @@ START_TEST(a_trial_agrees_with_a_replay)
 }
 END_TEST
 
+START_TEST(without_kept_events_the_answer_is_the_same)
+{
+	struct replay_options options = options_for("cuda");
+	char lines[16384];
+
+	for (unsigned seed = 1; seed <= 6; seed++) {
+		struct trace_reader *reader;
+		struct replay_session *session;
+		struct trace_error error;
+		struct fitted fitted;
+		struct trial *trial;
+		struct fit fit;
+
+		random_lines(lines, sizeof lines, seed);
+		fit_lines(&fitted, lines, "cuda");
+		ck_assert_int_eq(trace_open(fitted.path, NULL, &reader, &error), TRACE_OK);
+		ck_assert_int_eq(replay_begin(reader, &options, &session, &error), SOMA_STATUS_OK);
+		ck_assert_int_eq(trial_create(session, &options, &trial, &error), SOMA_STATUS_OK);
+		ck_assert(!trial_is_apart(trial));
+		ck_assert_int_eq(fit_find(trial, fitted.lives.peak_rounded, FIT_COST_DEFAULT, &fit, &error),
+				 SOMA_STATUS_OK);
+		ck_assert_uint_eq(fit.capacity, fitted.fit.capacity);
+		ck_assert_uint_eq(fit.enough, fitted.fit.enough);
+		ck_assert_uint_eq(fit.replays, fitted.fit.replays);
+		trial_destroy(trial);
+		replay_end(session);
+		trace_close(reader);
+		fitted_end(&fitted);
+	}
+}
+END_TEST
+
 START_TEST(what_is_enough_passes_and_so_does_all_above)
 {
 	char lines[16384];
@@ -190,4 +222,5 @@ UNIT_MAIN("fit", the_least_capacity_of_the_pytorch_policy_is_its_segments,
 	  a_range_needs_what_is_live_and_the_pieces_between, a_trace_without_allocations_fits_in_anything,
 	  what_no_address_space_holds_fits_in_nothing, nothing_below_the_least_passes,
 	  without_time_for_more_the_answer_still_stands_on_its_edge, a_trial_agrees_with_a_replay,
+	  without_kept_events_the_answer_is_the_same,
 	  what_is_enough_passes_and_so_does_all_above, the_examples_fit_where_they_say)
