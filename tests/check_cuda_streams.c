@@ -235,6 +235,84 @@ START_TEST(a_destroyed_streams_work_still_runs)
 }
 END_TEST
 
+/* ---- the current context ---------------------------------------------------------------- */
+
+static CUcontext
+current_context(void)
+{
+	CUcontext current = NULL;
+
+	ck_assert_int_eq(driver()->cuCtxGetCurrent(&current), CUDA_SUCCESS);
+	return current;
+}
+
+/* Alloc, an order to another stream and back, and free. */
+static void
+use_streams(struct soma_backend_stream *stream, struct soma_backend_stream *other,
+	    struct soma_backend_event *event)
+{
+	bool recorded = false;
+	uint64_t ptr = take(1000, stream);
+
+	OK(ops->event_record(self, event, stream));
+	OK(ops->event_wait(self, event, other));
+	OK(ops->event_record(self, event, other));
+	OK(ops->event_wait(self, event, stream));
+	give(ptr, 1000, stream);
+	if (ops->free_recorded == NULL)
+		return;
+	ptr = take(1000, stream);
+	OK(ops->free_recorded(self, ptr, 1000, stream, event, &recorded));
+	ck_assert(recorded);
+}
+
+START_TEST(a_stream_with_a_name_needs_no_context)
+{
+	start("async", FAKE_IMMEDIATE);
+	struct soma_backend_stream *stream = stream_new(), *other = stream_new(), *legacy;
+	struct soma_backend_event *event = event_new();
+
+	push_context(0);
+	uint64_t asked = fake.calls("cuCtxGetCurrent");
+	use_streams(stream, other, event);
+	ck_assert_uint_eq(fake.calls("cuCtxGetCurrent"), asked);
+	OK(ops->stream_default(self, SOMA_BACKEND_STREAM_LEGACY, &legacy));
+	asked = fake.calls("cuCtxGetCurrent");
+	use_streams(legacy, legacy, event);
+	ck_assert_uint_eq(fake.calls("cuCtxGetCurrent"), asked + 8);
+	pop_context(0);
+	close_backend();
+}
+END_TEST
+
+/* The driver wants one; or has another device's, which must not get the memory. */
+START_TEST(a_thread_with_another_context_or_none_keeps_it)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		start_fake();
+		fake.devices(2);
+		open_backend(both[i]);
+		struct soma_backend_stream *stream = stream_new(), *other = stream_new(), *legacy;
+		struct soma_backend_event *event = event_new();
+		uint64_t taken = fake.device_taken(1);
+		OK(ops->stream_default(self, SOMA_BACKEND_STREAM_LEGACY, &legacy));
+		ck_assert_ptr_null(current_context());
+		use_streams(stream, other, event);
+		use_streams(legacy, other, event);
+		ck_assert_ptr_null(current_context());
+		push_context(1);
+		CUcontext before = current_context();
+		use_streams(stream, other, event);
+		use_streams(legacy, other, event);
+		ck_assert_ptr_eq(current_context(), before);
+		pop_context(1);
+		ck_assert_uint_eq(fake.device_taken(1), taken);
+		close_backend();
+		fake.restart();
+	}
+}
+END_TEST
+
 /* ---- events -------------------------------------------------------------------------- */
 
 START_TEST(an_event_stands_for_its_latest_record)
@@ -258,6 +336,35 @@ START_TEST(an_event_stands_for_its_latest_record)
 	REFUSED(NOT_SUPPORTED, "event flags", ops->event_create(self, 1, &event));
 	OK(ops->synchronize(self));
 	give(ptr, 16, NULL);
+	close_backend();
+}
+END_TEST
+
+START_TEST(a_free_that_records_is_a_free_and_a_record)
+{
+	bool recorded = false;
+
+	start("async", FAKE_STEPPED);
+	struct soma_backend_stream *stream = stream_new();
+	struct soma_backend_event *event = event_new();
+	uint64_t ptr = take(1000, stream), other = take(500, stream);
+
+	OK(ops->free_recorded(self, ptr, 1000, stream, event, &recorded));
+	ck_assert(recorded);
+	ck_assert(!is_over(event));
+	REFUSED(INVALID_VALUE, "no block", ops->free(self, ptr, 1000, stream));
+	fake.run_all();
+	ck_assert(is_over(event));
+	recorded = false;
+	REFUSED(INVALID_VALUE, "no block", ops->free_recorded(self, ptr, 1000, stream, event, &recorded));
+	ck_assert(fake.fail("cuMemFreeAsync", 1, CUDA_ERROR_UNKNOWN));
+	REFUSED(DRIVER, "cuMemFreeAsync", ops->free_recorded(self, other, 500, stream, event, &recorded));
+	ck_assert(!recorded);
+	ck_assert(is_over(event));
+	ck_assert(fake.fail("cuEventRecord", 1, CUDA_ERROR_UNKNOWN));
+	OK(ops->free_recorded(self, other, 500, stream, event, &recorded));
+	ck_assert(!recorded);
+	OK(ops->synchronize(self));
 	close_backend();
 }
 END_TEST
@@ -381,10 +488,13 @@ END_TEST
 
 START_TEST(with_capture_graph_the_graph_owns_what_is_allocated)
 {
+	bool recorded = false, done;
+
 	start_fake();
 	open_with("async", "async.capture", "graph");
 	ck_assert_uint_ne(query().capabilities & SOMA_BACKEND_CAPTURE, 0);
 	struct soma_backend_stream *stream = stream_new();
+	struct soma_backend_event *event = event_new();
 	uint64_t pooled = take(1000, stream);
 	uint64_t used = attribute(SOMA_BACKEND_USED_CURRENT);
 	begin_capture(native(stream), CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -393,6 +503,10 @@ START_TEST(with_capture_graph_the_graph_owns_what_is_allocated)
 	OK(ops->fill8(self, own, 1, 3000, stream));
 	REFUSED(STREAM_MISUSE, "is the pool's", ops->free(self, pooled, 1000, stream));
 	give(own, 3000, stream);
+	OK(ops->free_recorded(self, left, 5000, stream, event, &recorded));
+	ck_assert(recorded);
+	REFUSED(STREAM_MISUSE, "recorded in a capture", ops->event_query(self, event, &done));
+	left = take(5000, stream);
 	end_capture(native(stream));
 	(void)left;
 	give(pooled, 1000, stream);
@@ -404,7 +518,9 @@ CUDA_MAIN("cuda streams", streams_have_the_flags_that_they_were_made_with,
 	  an_id_is_never_given_twice_though_the_handle_is, a_foreign_stream_keeps_its_id_and_stays,
 	  a_stream_of_another_device_is_refused, default_streams_are_told_apart,
 	  a_threads_default_stream_is_no_other_threads, a_query_only_looks,
-	  a_destroyed_streams_work_still_runs, an_event_stands_for_its_latest_record,
+	  a_destroyed_streams_work_still_runs, a_stream_with_a_name_needs_no_context,
+	  a_thread_with_another_context_or_none_keeps_it, a_free_that_records_is_a_free_and_a_record,
+	  an_event_stands_for_its_latest_record,
 	  an_event_may_go_before_what_waits_for_it, a_capturing_stream_is_refused_and_its_capture_stays_whole,
 	  other_streams_go_on_beside_a_capture, the_legacy_stream_is_refused_while_a_blocking_one_is_captured,
 	  with_capture_graph_the_graph_owns_what_is_allocated)

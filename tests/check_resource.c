@@ -101,10 +101,11 @@ START_TEST(a_backend_without_streams_has_the_default_one)
 }
 END_TEST
 
-START_TEST(frees_of_a_destroyed_stream_are_completed)
+static void
+free_on_destroyed(uint64_t kind)
 {
 	struct soma_resource *resource;
-	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	struct soma_backend *fake = fake_create(kind, &resource);
 	uint64_t stream = new_stream(resource);
 	struct soma_block before = allocate(resource, 10, stream), after = allocate(resource, 20, stream);
 	struct soma_backend_stream *handle = fake_stream(resource, stream);
@@ -123,12 +124,19 @@ START_TEST(frees_of_a_destroyed_stream_are_completed)
 	soma_resource_release(resource);
 	fake_destroy(fake);
 }
+
+START_TEST(frees_of_a_destroyed_stream_are_completed)
+{
+	free_on_destroyed(FAKE_ORDERED);
+	free_on_destroyed(FAKE_ORDERED | FAKE_RECORDS);
+}
 END_TEST
 
-START_TEST(frees_complete_in_the_streams_order_as_far_as_it_ran)
+static void
+free_in_order(uint64_t kind)
 {
 	struct soma_resource *resource;
-	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	struct soma_backend *fake = fake_create(kind, &resource);
 	uint64_t stream = new_stream(resource);
 	struct soma_block blocks[4];
 	uint64_t positions[4];
@@ -147,12 +155,19 @@ START_TEST(frees_complete_in_the_streams_order_as_far_as_it_ran)
 	soma_resource_release(resource);
 	fake_destroy(fake);
 }
+
+START_TEST(frees_complete_in_the_streams_order_as_far_as_it_ran)
+{
+	free_in_order(FAKE_ORDERED);
+	free_in_order(FAKE_ORDERED | FAKE_RECORDS);
+}
 END_TEST
 
-START_TEST(a_free_without_an_event_is_completed_with_the_next_one)
+static void
+free_without_event(uint64_t kind)
 {
 	struct soma_resource *resource;
-	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	struct soma_backend *fake = fake_create(kind, &resource);
 	uint64_t stream = new_stream(resource);
 	struct soma_block first = allocate(resource, 100, stream), second = allocate(resource, 100, stream);
 
@@ -171,12 +186,19 @@ START_TEST(a_free_without_an_event_is_completed_with_the_next_one)
 	soma_resource_release(resource);
 	fake_destroy(fake);
 }
+
+START_TEST(a_free_without_an_event_is_completed_with_the_next_one)
+{
+	free_without_event(FAKE_ORDERED);
+	free_without_event(FAKE_ORDERED | FAKE_RECORDS);
+}
 END_TEST
 
-START_TEST(pending_frees_do_not_grow_without_a_reap)
+static void
+free_many(uint64_t kind)
 {
 	struct soma_resource *resource;
-	struct soma_backend *fake = fake_create(FAKE_ORDERED, &resource);
+	struct soma_backend *fake = fake_create(kind, &resource);
 
 	fake->streams_run = true;
 	for (int i = 0; i < 2000; i++) {
@@ -187,6 +209,12 @@ START_TEST(pending_frees_do_not_grow_without_a_reap)
 	ck_assert_int_le(fake->events, 65);
 	soma_resource_release(resource);
 	fake_destroy(fake);
+}
+
+START_TEST(pending_frees_do_not_grow_without_a_reap)
+{
+	free_many(FAKE_ORDERED);
+	free_many(FAKE_ORDERED | FAKE_RECORDS);
 }
 END_TEST
 
@@ -203,6 +231,33 @@ START_TEST(a_free_that_fails_leaves_the_block_live)
 	deallocate(resource, &block);
 	ck_assert_int_eq(soma_resource_block_state(resource, block.id), SOMA_BLOCK_QUARANTINED);
 	ck_assert_int_eq(soma_resource_deallocate(resource, &block), SOMA_STATUS_USE_AFTER_FREE);
+	soma_resource_release(resource);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_free_that_records_its_end_and_fails_leaves_the_block_live)
+{
+	struct soma_resource *resource;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED | FAKE_RECORDS, &resource);
+	uint64_t stream = new_stream(resource);
+	struct soma_block block = allocate(resource, 100, stream);
+
+	fake->fail_with[FAKE_FREE] = SOMA_STATUS_DRIVER;
+	ck_assert_int_eq(soma_resource_deallocate(resource, &block), SOMA_STATUS_DRIVER);
+	fake->fail_with[FAKE_FREE] = SOMA_STATUS_OK;
+	ck_assert_int_eq(soma_resource_block_state(resource, block.id), SOMA_BLOCK_LIVE);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 100);
+	/* Without an event it is freed all the same. */
+	fake->fail_with[FAKE_EVENT_CREATE] = SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	struct soma_block other = allocate(resource, 100, 0);
+	deallocate(resource, &other);
+	fake->fail_with[FAKE_EVENT_CREATE] = SOMA_STATUS_OK;
+	deallocate(resource, &block);
+	fake_run_all(fake);
+	ck_assert_int_eq(soma_resource_reap_pending(resource), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_resource_reap_pending(resource), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
 	soma_resource_release(resource);
 	fake_destroy(fake);
 }
@@ -360,6 +415,7 @@ UNIT_MAIN("resource", destroyed_streams_that_are_at_work_are_not_all_asked_each_
 	  frees_of_a_destroyed_stream_are_completed, frees_complete_in_the_streams_order_as_far_as_it_ran,
 	  a_free_without_an_event_is_completed_with_the_next_one, pending_frees_do_not_grow_without_a_reap,
 	  a_free_that_fails_leaves_the_block_live,
+	  a_free_that_records_its_end_and_fails_leaves_the_block_live,
 	  a_stream_without_an_event_for_its_end_is_waited_for_under_no_lock,
 	  a_stream_that_cannot_be_waited_for_stays,
 	  a_free_does_not_come_before_work_that_cannot_be_waited_for)

@@ -189,6 +189,17 @@ fake_free(struct soma_backend *fake, uint64_t ptr, uint64_t size, struct soma_ba
 	return SOMA_STATUS_OK;
 }
 
+static enum soma_status
+fake_free_recorded(struct soma_backend *fake, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream,
+		   struct soma_backend_event *event, bool *recorded)
+{
+	enum soma_status status = fake_free(fake, ptr, size, stream);
+
+	if (status == SOMA_STATUS_OK)
+		*recorded = fake_event_record(fake, event, stream) == SOMA_STATUS_OK;
+	return status;
+}
+
 /* ---- the rest ------------------------------------------------------------------------------ */
 
 static enum soma_status
@@ -371,14 +382,20 @@ note_closed(void *context)
 struct soma_backend *
 fake_create(uint64_t capabilities, struct soma_resource **resource)
 {
+	static struct soma_backend_ops records;
 	struct soma_backend *fake = calloc(1, sizeof *fake);
 	struct soma__terminal_config config = {
-		.backend = { .size = sizeof config.backend, .name = "fake", .ops = &ops, .self = fake },
+		.backend = { .size = sizeof config.backend,
+			     .name = "fake",
+			     .ops = capabilities & FAKE_RECORDS ? &records : &ops,
+			     .self = fake },
 		.closed = note_closed,
 		.context = fake,
 	};
 
-	fake->capabilities = capabilities;
+	records = ops;
+	records.free_recorded = fake_free_recorded;
+	fake->capabilities = capabilities & ~FAKE_RECORDS;
 	fake->next_ptr = (uint64_t)1 << 40;
 	fake->keep_max = FAKE_BLOCKS;
 	pthread_mutex_init(&fake->mutex, NULL);

@@ -113,6 +113,9 @@ struct soma_backend {
 
 #define FAKE_ORDERED (SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_STREAMS)
 
+/* Not of the interface: the backend has the op free_recorded. */
+#define FAKE_RECORDS ((uint64_t)1 << 63)
+
 /* An open fake and a terminal on it. */
 struct soma_backend *fake_create(uint64_t capabilities, struct soma_resource **resource);
 /* Releases the terminal if there is one yet, and checks that the fake is as it should be in the end. */

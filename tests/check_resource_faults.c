@@ -129,7 +129,7 @@ begin_script(struct script *s, uint64_t capabilities)
 	atomic_store(&s->fake->calls, 0);
 }
 
-/* Neither in the pool nor spare. */
+/* Neither in the pool nor spare, nor kept for the next mark. */
 static uint64_t
 events_in_use(struct soma__terminal *terminal)
 {
@@ -137,8 +137,11 @@ events_in_use(struct soma__terminal *terminal)
 
 	for (struct soma__event *event = terminal->events.pool; event != NULL; event = event->next)
 		count--;
-	for (uint32_t i = 0; i < atomic_load(&terminal->streams.slots); i++)
-		count -= soma__stream_at(&terminal->streams, i)->spare_count;
+	for (uint32_t i = 0; i < atomic_load(&terminal->streams.slots); i++) {
+		struct soma__stream *stream = soma__stream_at(&terminal->streams, i);
+		count -= stream->spare_count;
+		count -= stream->mark != NULL && soma__event_is_only(stream->mark);
+	}
 	return count;
 }
 
@@ -167,6 +170,7 @@ end_script(struct script *s)
 
 static const uint64_t kinds[] = {
 	FAKE_ORDERED,
+	FAKE_ORDERED | FAKE_RECORDS,
 	FAKE_ORDERED | SOMA_BACKEND_USES | SOMA_BACKEND_POOL,
 	SOMA_BACKEND_STREAMS | SOMA_BACKEND_USE_TRACKING,
 	FAKE_ORDERED | SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED | SOMA_BACKEND_USES,

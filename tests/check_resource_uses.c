@@ -376,13 +376,32 @@ START_TEST(an_earlier_event_does_not_replace_a_later_one)
 	earlier = soma__stream_mark(&terminal->streams, stream);
 	fake_work(handle, 1);
 	later = soma__stream_mark(&terminal->streams, stream);
-	ck_assert_int_eq(soma__uses_finish(s.resource, &second, &later, false), SOMA_STATUS_OK);
-	ck_assert_int_eq(soma__uses_finish(s.resource, &first, &earlier, false), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma__uses_finish(s.resource, &second, &later, false, false), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma__uses_finish(s.resource, &first, &earlier, false, false), SOMA_STATUS_OK);
 	soma__event_drop(&terminal->events, earlier.event);
 	soma__event_drop(&terminal->events, later.event);
 	uint64_t position = handle->queued;
 	deallocate(s.resource, &s.block);
 	ck_assert(ordered(&s, s.a, s.b, position));
+	end(&s);
+}
+END_TEST
+
+START_TEST(an_event_that_somebody_has_is_not_recorded_anew)
+{
+	struct scene s = begin(FAKE_ORDERED);
+	struct soma__terminal *terminal = s.resource->terminal;
+	struct soma__stream *stream = soma__stream_find(&terminal->streams, s.b);
+	struct soma__mark first = soma__stream_mark(&terminal->streams, stream);
+	struct soma__mark second = soma__stream_mark(&terminal->streams, stream);
+	struct soma__event *event = second.event;
+
+	ck_assert_ptr_ne(first.event, event);
+	soma__event_drop(&terminal->events, first.event);
+	soma__event_drop(&terminal->events, event);
+	struct soma__mark third = soma__stream_mark(&terminal->streams, stream);
+	ck_assert_ptr_eq(third.event, event);
+	soma__event_drop(&terminal->events, third.event);
 	end(&s);
 }
 END_TEST
@@ -432,4 +451,4 @@ UNIT_MAIN("resource_uses", an_earlier_event_does_not_replace_a_later_one,
 	  without_tracking_uses_are_never_a_silent_success, decorators_forward_uses,
 	  a_synchronous_backend_needs_no_wait_for_the_allocation, the_backend_is_told_of_uses_and_may_object,
 	  the_backend_is_told_of_stale_blocks, a_use_that_meets_a_free_is_reported_once,
-	  using_one_block_after_another_takes_no_memory, a_write_waits_for_more_reads_than_fit_on_the_stack)
+	  an_event_that_somebody_has_is_not_recorded_anew, using_one_block_after_another_takes_no_memory, a_write_waits_for_more_reads_than_fit_on_the_stack)

@@ -25,6 +25,7 @@ extern const size_t cuda_fact_count;
 	VALUE(CUDA_ERROR_DEINITIALIZED)                                \
 	VALUE(CUDA_ERROR_NO_DEVICE)                                    \
 	VALUE(CUDA_ERROR_INVALID_DEVICE)                               \
+	VALUE(CUDA_ERROR_INVALID_CONTEXT)                              \
 	VALUE(CUDA_ERROR_ECC_UNCORRECTABLE)                            \
 	VALUE(CUDA_ERROR_NVLINK_UNCORRECTABLE)                         \
 	VALUE(CUDA_ERROR_INVALID_HANDLE)                               \

@@ -95,10 +95,13 @@ refuse_capture(struct soma_backend *self, const struct soma_backend_stream *stre
 
 /* A call that answers with an error of earlier work may have done its own all the same. */
 static enum soma_status
-allocate(struct soma_backend *self, uint64_t size, CUstream stream, CUdeviceptr *ptr)
+allocate(struct cuda_scope *scope, uint64_t size, CUstream stream, CUdeviceptr *ptr)
 {
+	struct soma_backend *self = scope->self;
 	CUresult result = self->driver->cuMemAllocFromPoolAsync(ptr, size, self->pool, stream);
 
+	if (__builtin_expect(result != CUDA_SUCCESS, 0) && *ptr == 0 && cuda_enter_late(scope, result))
+		result = self->driver->cuMemAllocFromPoolAsync(ptr, size, self->pool, stream);
 	if (result == CUDA_SUCCESS)
 		return SOMA_STATUS_OK;
 	enum soma_status status = cuda_failed_alloc(self, result, "cuMemAllocFromPoolAsync", size);
@@ -109,16 +112,17 @@ allocate(struct soma_backend *self, uint64_t size, CUstream stream, CUdeviceptr 
 
 /* Within a scope. */
 static enum soma_status
-take(struct soma_backend *self, uint64_t size, struct soma_backend_stream *stream, CUdeviceptr *ptr)
+take(struct cuda_scope *scope, uint64_t size, struct soma_backend_stream *stream, CUdeviceptr *ptr)
 {
+	struct soma_backend *self = scope->self;
 	bool capturing;
-	enum soma_status status = cuda_is_capturing(self, stream, &capturing);
+	enum soma_status status = cuda_is_capturing(scope, stream, &capturing);
 
 	if (status == SOMA_STATUS_OK && capturing && !self->captures)
 		status = refuse_capture(self, stream);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = allocate(self, size, cuda_handle(self, stream), ptr);
+	status = allocate(scope, size, cuda_handle(self, stream), ptr);
 	if (status != SOMA_STATUS_OK)
 		return status;
 	status = cuda_finish(self, stream);
@@ -138,13 +142,13 @@ async_alloc(struct soma_backend *self, uint64_t size, uint64_t alignment, struct
 {
 	struct cuda_scope scope;
 	CUdeviceptr taken = 0;
-	enum soma_status status = cuda_enter(self, &scope);
+	enum soma_status status = cuda_enter_stream(self, stream, &scope);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
 	status = cuda_check_request(self, size, alignment);
 	if (status == SOMA_STATUS_OK)
-		status = take(self, size, stream, &taken);
+		status = take(&scope, size, stream, &taken);
 	cuda_leave(&scope);
 	if (status == SOMA_STATUS_OK)
 		*ptr = taken;
@@ -153,12 +157,13 @@ async_alloc(struct soma_backend *self, uint64_t size, uint64_t alignment, struct
 
 /* On a capturing stream only a graph's memory can be freed, and that only where a graph may have it. */
 static enum soma_status
-check_free(struct soma_backend *self, const struct block *block, const struct soma_backend_stream *stream)
+check_free(struct cuda_scope *scope, const struct block *block, const struct soma_backend_stream *stream,
+	   bool *capturing)
 {
-	bool capturing;
-	enum soma_status status = cuda_is_capturing(self, stream, &capturing);
+	struct soma_backend *self = scope->self;
+	enum soma_status status = cuda_is_capturing(scope, stream, capturing);
 
-	if (status != SOMA_STATUS_OK || !capturing)
+	if (status != SOMA_STATUS_OK || !*capturing)
 		return status;
 	if (!self->captures)
 		return refuse_capture(self, stream);
@@ -172,16 +177,18 @@ check_free(struct soma_backend *self, const struct block *block, const struct so
 
 /* Within a scope. */
 static enum soma_status
-give(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
+give(struct cuda_scope *scope, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream,
+     bool *capturing)
 {
+	struct soma_backend *self = scope->self;
 	struct block block;
 
 	if (!blocks_take(&self->blocks, ptr, size, NULL, &block))
 		return cuda_refuse(self->host, SOMA_STATUS_INVALID_VALUE,
 				   "async: no block of %" PRIu64 " bytes is at 0x%" PRIx64, size, ptr);
-	enum soma_status status = check_free(self, &block, stream);
+	enum soma_status status = check_free(scope, &block, stream, capturing);
 	if (status == SOMA_STATUS_OK)
-		status = CUDA_CALL(self, cuMemFreeAsync, ptr, cuda_handle(self, stream));
+		status = CUDA_CALL_ON(scope, cuMemFreeAsync, ptr, cuda_handle(self, stream));
 	if (status == SOMA_STATUS_OK)
 		blocks_gone(&self->blocks, ptr);
 	else
@@ -193,11 +200,30 @@ static enum soma_status
 async_free(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
 {
 	struct cuda_scope scope;
-	enum soma_status status = cuda_enter(self, &scope);
+	bool capturing;
+	enum soma_status status = cuda_enter_stream(self, stream, &scope);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = give(self, ptr, size, stream);
+	status = give(&scope, ptr, size, stream, &capturing);
+	cuda_leave(&scope);
+	return status;
+}
+
+/* What the free found out about the stream goes for the event as well. */
+static enum soma_status
+async_free_recorded(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream,
+		    struct soma_backend_event *event, bool *recorded)
+{
+	struct cuda_scope scope;
+	bool capturing;
+	enum soma_status status = cuda_enter_stream(self, stream, &scope);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = give(&scope, ptr, size, stream, &capturing);
+	if (status == SOMA_STATUS_OK)
+		*recorded = cuda_event_record_in(&scope, event, stream, capturing) == SOMA_STATUS_OK;
 	cuda_leave(&scope);
 	return status;
 }
@@ -213,6 +239,7 @@ static const struct soma_backend_ops ops = {
 	.free = async_free,
 	.device_count = async_device_count,
 	CUDA_SHARED_OPS,
+	.free_recorded = async_free_recorded,
 	.pool_get = async_pool_get,
 	.pool_set = async_pool_set,
 	.pool_trim = async_pool_trim,

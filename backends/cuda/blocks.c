@@ -7,7 +7,7 @@
 
 #define BITS_FIRST 6u
 
-static uint64_t
+static inline uint64_t
 hash(uint64_t ptr)
 {
 	uint64_t x = (ptr >> 8) * 0x9e3779b97f4a7c15u;
@@ -15,16 +15,16 @@ hash(uint64_t ptr)
 	return x ^ (x >> 32);
 }
 
-static struct blocks_shard *
-shard_of(struct blocks *blocks, uint64_t ptr)
+static inline struct blocks_shard *
+shard_of(struct blocks *blocks, uint64_t hashed)
 {
-	return &blocks->shards[hash(ptr) % BLOCKS_SHARDS];
+	return &blocks->shards[hashed % BLOCKS_SHARDS];
 }
 
-static uint64_t
-home_of(const struct blocks_shard *shard, uint64_t ptr)
+static inline uint64_t
+home_of(const struct blocks_shard *shard, uint64_t hashed)
 {
-	return (hash(ptr) / BLOCKS_SHARDS) & (((uint64_t)1 << shard->bits) - 1);
+	return (hashed / BLOCKS_SHARDS) & (((uint64_t)1 << shard->bits) - 1);
 }
 
 void
@@ -49,12 +49,12 @@ blocks_fini(struct blocks *blocks)
 }
 
 /* Where the block is, or the vacant slot where it would be. */
-static struct block *
-slot_of(const struct blocks_shard *shard, uint64_t ptr)
+static inline struct block *
+slot_of(const struct blocks_shard *shard, uint64_t ptr, uint64_t hashed)
 {
 	uint64_t mask = ((uint64_t)1 << shard->bits) - 1;
 
-	for (uint64_t i = home_of(shard, ptr);; i = (i + 1) & mask)
+	for (uint64_t i = home_of(shard, hashed);; i = (i + 1) & mask)
 		if (shard->slots[i].ptr == ptr || shard->slots[i].ptr == 0)
 			return &shard->slots[i];
 }
@@ -75,7 +75,7 @@ grow(struct blocks *blocks, struct blocks_shard *shard)
 	shard->bits = bits;
 	for (uint64_t i = 0; i < old_count; i++)
 		if (old[i].ptr != 0)
-			*slot_of(shard, old[i].ptr) = old[i];
+			*slot_of(shard, old[i].ptr, hash(old[i].ptr)) = old[i];
 	if (old != NULL)
 		host->free(host->context, old, old_count * sizeof *old);
 	return true;
@@ -92,12 +92,13 @@ has_room(const struct blocks_shard *shard)
 bool
 blocks_add(struct blocks *blocks, const struct block *block)
 {
-	struct blocks_shard *shard = shard_of(blocks, block->ptr);
+	uint64_t hashed = hash(block->ptr);
+	struct blocks_shard *shard = shard_of(blocks, hashed);
 
 	pthread_mutex_lock(&shard->mutex);
 	bool room = has_room(shard) || grow(blocks, shard);
 	if (room) {
-		struct block *slot = slot_of(shard, block->ptr);
+		struct block *slot = slot_of(shard, block->ptr, hashed);
 		shard->added += slot->ptr == 0; /* a graph's memory may have ended unseen */
 		*slot = *block;
 	}
@@ -112,7 +113,7 @@ close_hole(struct blocks_shard *shard, uint64_t hole)
 	uint64_t mask = ((uint64_t)1 << shard->bits) - 1;
 
 	for (uint64_t i = (hole + 1) & mask; shard->slots[i].ptr != 0; i = (i + 1) & mask) {
-		uint64_t home = home_of(shard, shard->slots[i].ptr);
+		uint64_t home = home_of(shard, hash(shard->slots[i].ptr));
 		if (((i - home) & mask) < ((i - hole) & mask))
 			continue;
 		shard->slots[hole] = shard->slots[i];
@@ -124,14 +125,15 @@ close_hole(struct blocks_shard *shard, uint64_t hole)
 bool
 blocks_find(struct blocks *blocks, uint64_t ptr, struct block *block)
 {
-	struct blocks_shard *shard = shard_of(blocks, ptr);
+	uint64_t hashed = hash(ptr);
+	struct blocks_shard *shard = shard_of(blocks, hashed);
 	bool found = false;
 
 	if (ptr == 0)
 		return false;
 	pthread_mutex_lock(&shard->mutex);
 	if (shard->slots != NULL) {
-		*block = *slot_of(shard, ptr);
+		*block = *slot_of(shard, ptr, hashed);
 		found = block->ptr == ptr;
 	}
 	pthread_mutex_unlock(&shard->mutex);
@@ -141,14 +143,15 @@ blocks_find(struct blocks *blocks, uint64_t ptr, struct block *block)
 bool
 blocks_take(struct blocks *blocks, uint64_t ptr, uint64_t size, const void *owner, struct block *block)
 {
-	struct blocks_shard *shard = shard_of(blocks, ptr);
+	uint64_t hashed = hash(ptr);
+	struct blocks_shard *shard = shard_of(blocks, hashed);
 	bool found = false;
 
 	if (ptr == 0)
 		return false;
 	pthread_mutex_lock(&shard->mutex);
 	if (shard->slots != NULL) {
-		struct block *slot = slot_of(shard, ptr);
+		struct block *slot = slot_of(shard, ptr, hashed);
 		found = slot->ptr == ptr && slot->owner == owner && (size == 0 || slot->size == size);
 		if (found) {
 			*block = *slot;
@@ -162,7 +165,7 @@ blocks_take(struct blocks *blocks, uint64_t ptr, uint64_t size, const void *owne
 void
 blocks_gone(struct blocks *blocks, uint64_t ptr)
 {
-	struct blocks_shard *shard = shard_of(blocks, ptr);
+	struct blocks_shard *shard = shard_of(blocks, hash(ptr));
 
 	atomic_fetch_add_explicit(&shard->gone, 1, memory_order_relaxed);
 }
@@ -170,10 +173,11 @@ blocks_gone(struct blocks *blocks, uint64_t ptr)
 void
 blocks_restore(struct blocks *blocks, const struct block *block)
 {
-	struct blocks_shard *shard = shard_of(blocks, block->ptr);
+	uint64_t hashed = hash(block->ptr);
+	struct blocks_shard *shard = shard_of(blocks, hashed);
 
 	pthread_mutex_lock(&shard->mutex);
-	*slot_of(shard, block->ptr) = *block;
+	*slot_of(shard, block->ptr, hashed) = *block;
 	pthread_mutex_unlock(&shard->mutex);
 }
 

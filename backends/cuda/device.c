@@ -32,19 +32,47 @@ cuda_enter_push(struct soma_backend *self, struct cuda_scope *scope)
 	return status;
 }
 
+/* What a driver may say in another context: that it is the wrong one, or what is wrong with that one. */
+static bool
+is_of_context(CUresult result)
+{
+	return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_INVALID_HANDLE ||
+	       (cuda_meaning_of(result).sticky && result != CUDA_ERROR_NOT_INITIALIZED &&
+		result != CUDA_ERROR_DEINITIALIZED);
+}
+
+bool
+cuda_enter_late(struct cuda_scope *scope, CUresult result)
+{
+	struct soma_backend *self = scope->self;
+	CUcontext current = NULL;
+
+	if (!scope->unasked || !is_of_context(result))
+		return false;
+	scope->unasked = false;
+	return self->driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != self->context &&
+	       cuda_enter_push(self, scope) == SOMA_STATUS_OK;
+}
+
+enum soma_status
+cuda_relax(struct cuda_scope *scope)
+{
+	struct soma_backend *self = scope->self;
+
+	scope->before = CU_STREAM_CAPTURE_MODE_RELAXED;
+	enum soma_status status = CUDA_CALL(self, cuThreadExchangeStreamCaptureMode, &scope->before);
+	scope->relaxed = status == SOMA_STATUS_OK;
+	if (status != SOMA_STATUS_OK)
+		cuda_leave(scope);
+	return status;
+}
+
 enum soma_status
 cuda_enter_relaxed(struct soma_backend *self, struct cuda_scope *scope)
 {
 	enum soma_status status = cuda_enter(self, scope);
 
-	if (status != SOMA_STATUS_OK)
-		return status;
-	scope->before = CU_STREAM_CAPTURE_MODE_RELAXED;
-	status = CUDA_CALL(self, cuThreadExchangeStreamCaptureMode, &scope->before);
-	scope->relaxed = status == SOMA_STATUS_OK;
-	if (status != SOMA_STATUS_OK)
-		cuda_leave(scope);
-	return status;
+	return status == SOMA_STATUS_OK ? cuda_relax(scope) : status;
 }
 
 /* Whether there is a driver to leave. */
@@ -75,10 +103,8 @@ cuda_leave_slow(struct cuda_scope *scope)
 
 /* A call that answered with an error has perhaps not waited; one more has. */
 enum soma_status
-cuda_finish(struct soma_backend *self, const struct soma_backend_stream *stream)
+cuda_finish_own(struct soma_backend *self)
 {
-	if (stream != NULL)
-		return SOMA_STATUS_OK;
 	enum soma_status status = CUDA_CALL_SYNC(self, cuStreamSynchronize, self->own);
 	if (status != SOMA_STATUS_OK && !cuda_is_lost(self))
 		(void)self->driver->cuStreamSynchronize(self->own);
@@ -369,16 +395,14 @@ cuda_device_count(const struct soma_backend_host *host, const char *name, int *c
 }
 
 enum soma_status
-cuda_check_request(const struct soma_backend *self, uint64_t size, uint64_t alignment)
+cuda_refuse_request(const struct soma_backend *self, uint64_t size, uint64_t alignment)
 {
 	if (size == 0 || (alignment & (alignment - 1)) != 0)
 		return cuda_refuse(self->host, SOMA_STATUS_INVALID_VALUE,
 				   "%s: %" PRIu64 " bytes aligned to %" PRIu64
 				   ": at least 1 byte and a power of two were expected",
 				   self->name, size, alignment);
-	if (alignment > CUDA_ALIGNMENT)
-		return cuda_refuse(self->host, SOMA_STATUS_NOT_SUPPORTED,
-				   "%s: an alignment of %" PRIu64 ": the driver promises %u", self->name,
-				   alignment, CUDA_ALIGNMENT);
-	return SOMA_STATUS_OK;
+	return cuda_refuse(self->host, SOMA_STATUS_NOT_SUPPORTED,
+			   "%s: an alignment of %" PRIu64 ": the driver promises %u", self->name, alignment,
+			   CUDA_ALIGNMENT);
 }

@@ -32,6 +32,7 @@ struct soma_backend_stream {
 	uint64_t id;    /* the driver's, never given twice */
 	uint32_t flags; /* of enum soma_backend_stream_flags */
 	bool owned;
+	bool named; /* no default stream: the driver finds the context by it */
 };
 
 struct soma_backend_event {
@@ -108,8 +109,11 @@ int cuda_attribute(const struct soma_backend *self, CUdevice_attribute attribute
 struct cuda_scope {
 	struct soma_backend *self;
 	bool pushed, relaxed;
+	bool unasked; /* cuda_enter_stream() did not look at the current context */
 	CUstreamCaptureMode before;
 };
+/* The second half of it; a failure leaves the scope. */
+enum soma_status cuda_relax(struct cuda_scope *scope);
 enum soma_status cuda_enter_relaxed(struct soma_backend *self, struct cuda_scope *scope);
 
 /* At close, where nobody is left to try again later: twice.  False: nothing can be done any more. */
@@ -129,12 +133,44 @@ cuda_enter(struct soma_backend *self, struct cuda_scope *scope)
 	if (__builtin_expect(cuda_is_lost(self), 0))
 		return cuda_enter_lost(self);
 	scope->self = self;
-	scope->pushed = scope->relaxed = false;
+	scope->pushed = scope->relaxed = scope->unasked = false;
 	status = CUDA_CALL(self, cuCtxGetCurrent, &current);
 	if (__builtin_expect(current == self->context, 1))
 		return status;
 	return status == SOMA_STATUS_OK ? cuda_enter_push(self, scope) : status;
 }
+
+/*
+ * For calls that name a stream.  One that is no default stream says which context is meant, so whatever is
+ * current is left there, unasked.  A driver that wants a context all the same answers so, without having done
+ * anything: CUDA_CALL_ON() makes ours current then, and calls again.
+ */
+static inline enum soma_status
+cuda_enter_stream(struct soma_backend *self, const struct soma_backend_stream *stream,
+		  struct cuda_scope *scope)
+{
+	if (stream == NULL || !stream->named)
+		return cuda_enter(self, scope);
+	if (__builtin_expect(cuda_is_lost(self), 0))
+		return cuda_enter_lost(self);
+	scope->self = self;
+	scope->pushed = scope->relaxed = false;
+	scope->unasked = true;
+	return SOMA_STATUS_OK;
+}
+
+/* Whether the call is to be made again: it failed in another context, and ours is current now. */
+bool cuda_enter_late(struct cuda_scope *scope, CUresult result);
+
+#define CUDA_CALL_ON(scope, name, ...)                                                                    \
+	({                                                                                                \
+		struct soma_backend *self_ = (scope)->self;                                               \
+		CUresult result_ = self_->driver->name(__VA_ARGS__);                                      \
+		if (__builtin_expect(result_ != CUDA_SUCCESS, 0) && cuda_enter_late((scope), result_))    \
+			result_ = self_->driver->name(__VA_ARGS__);                                       \
+		__builtin_expect(result_ == CUDA_SUCCESS, 1) ? SOMA_STATUS_OK                             \
+							     : cuda_failed(self_, result_, #name);        \
+	})
 
 static inline void
 cuda_leave(struct cuda_scope *scope)
@@ -154,10 +190,22 @@ cuda_handle(const struct soma_backend *self, const struct soma_backend_stream *s
 }
 
 /* What was queued for stream NULL is done at return.  Within a scope. */
-enum soma_status cuda_finish(struct soma_backend *self, const struct soma_backend_stream *stream);
+enum soma_status cuda_finish_own(struct soma_backend *self);
+static inline enum soma_status
+cuda_finish(struct soma_backend *self, const struct soma_backend_stream *stream)
+{
+	return stream != NULL ? SOMA_STATUS_OK : cuda_finish_own(self);
+}
 
 /* Size and alignment of a request. */
-enum soma_status cuda_check_request(const struct soma_backend *self, uint64_t size, uint64_t alignment);
+enum soma_status cuda_refuse_request(const struct soma_backend *self, uint64_t size, uint64_t alignment);
+static inline enum soma_status
+cuda_check_request(const struct soma_backend *self, uint64_t size, uint64_t alignment)
+{
+	if (__builtin_expect(size != 0 && (alignment & (alignment - 1)) == 0 && alignment <= CUDA_ALIGNMENT, 1))
+		return SOMA_STATUS_OK;
+	return cuda_refuse_request(self, size, alignment);
+}
 
 /* ---- fork.c ---- */
 void cuda_fork_enter(struct soma_backend *self);
@@ -167,22 +215,32 @@ void cuda_fork_leave(struct soma_backend *self);
 
 /* STREAM_MISUSE for another thread's default stream: its handle is the calling thread's own.  Within a scope,
  * before every use of a stream's handle. */
-enum soma_status cuda_check_thread_slow(struct soma_backend *self, const struct soma_backend_stream *stream);
+enum soma_status cuda_check_thread_slow(struct cuda_scope *scope, const struct soma_backend_stream *stream);
 
 static inline enum soma_status
-cuda_check_thread(struct soma_backend *self, const struct soma_backend_stream *stream)
+cuda_check_thread(struct cuda_scope *scope, const struct soma_backend_stream *stream)
 {
 	if (__builtin_expect(stream == NULL || stream->handle != CU_STREAM_PER_THREAD, 1))
 		return SOMA_STATUS_OK;
-	return cuda_check_thread_slow(self, stream);
+	return cuda_check_thread_slow(scope, stream);
 }
 
 /* Whether the stream is in a capture; a failure is an answer too: asked of the legacy stream while another one
  * is captured. */
-enum soma_status cuda_is_capturing(struct soma_backend *self, const struct soma_backend_stream *stream,
-				   bool *capturing);
+static inline enum soma_status
+cuda_is_capturing(struct cuda_scope *scope, const struct soma_backend_stream *stream, bool *capturing)
+{
+	CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+	enum soma_status status = cuda_check_thread(scope, stream);
+
+	if (stream != NULL && status == SOMA_STATUS_OK)
+		status = CUDA_CALL_ON(scope, cuStreamIsCapturing, stream->handle, &state);
+	*capturing = state != CU_STREAM_CAPTURE_STATUS_NONE;
+	return status;
+}
+
 /* STREAM_MISUSE on a capturing stream: `what` is not for one. */
-enum soma_status cuda_refuse_capturing(struct soma_backend *self, const struct soma_backend_stream *stream,
+enum soma_status cuda_refuse_capturing(struct cuda_scope *scope, const struct soma_backend_stream *stream,
 				       const char *what);
 void cuda_streams_close(struct soma_backend *self);
 
@@ -206,6 +264,17 @@ enum soma_status cuda_event_create(struct soma_backend *self, unsigned flags,
 void cuda_event_destroy(struct soma_backend *self, struct soma_backend_event *event);
 enum soma_status cuda_event_record(struct soma_backend *self, struct soma_backend_event *event,
 				   struct soma_backend_stream *stream);
+/* The driver's part of it, within a scope, where the stream was asked whether it is in a capture. */
+static inline enum soma_status
+cuda_event_record_in(struct cuda_scope *scope, struct soma_backend_event *event,
+		     const struct soma_backend_stream *stream, bool capturing)
+{
+	enum soma_status status = CUDA_CALL_ON(scope, cuEventRecord, event->handle, stream->handle);
+
+	if (status == SOMA_STATUS_OK)
+		atomic_store_explicit(&event->captured, capturing, memory_order_release);
+	return status;
+}
 enum soma_status cuda_event_wait(struct soma_backend *self, struct soma_backend_event *event,
 				 struct soma_backend_stream *stream);
 enum soma_status cuda_event_query(struct soma_backend *self, struct soma_backend_event *event, bool *done);

@@ -79,15 +79,13 @@ cuda_event_record(struct soma_backend *self, struct soma_backend_event *event,
 {
 	struct cuda_scope scope;
 	bool capturing;
-	enum soma_status status = cuda_enter(self, &scope);
+	enum soma_status status = cuda_enter_stream(self, stream, &scope);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = cuda_is_capturing(self, stream, &capturing);
+	status = cuda_is_capturing(&scope, stream, &capturing);
 	if (status == SOMA_STATUS_OK)
-		status = CUDA_CALL(self, cuEventRecord, event->handle, stream->handle);
-	if (status == SOMA_STATUS_OK)
-		atomic_store_explicit(&event->captured, capturing, memory_order_release);
+		status = cuda_event_record_in(&scope, event, stream, capturing);
 	cuda_leave(&scope);
 	return status;
 }
@@ -97,13 +95,13 @@ cuda_event_wait(struct soma_backend *self, struct soma_backend_event *event,
 		struct soma_backend_stream *stream)
 {
 	struct cuda_scope scope;
-	enum soma_status status = cuda_enter(self, &scope);
+	enum soma_status status = cuda_enter_stream(self, stream, &scope);
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = cuda_check_thread(self, stream);
+	status = cuda_check_thread(&scope, stream);
 	if (status == SOMA_STATUS_OK)
-		status = CUDA_CALL(self, cuStreamWaitEvent, stream->handle, event->handle, 0);
+		status = CUDA_CALL_ON(&scope, cuStreamWaitEvent, stream->handle, event->handle, 0);
 	cuda_leave(&scope);
 	return status;
 }

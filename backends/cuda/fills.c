@@ -12,7 +12,7 @@ enter_on(struct soma_backend *self, struct cuda_scope *scope, const struct soma_
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = cuda_check_thread(self, stream);
+	status = cuda_check_thread(scope, stream);
 	if (status != SOMA_STATUS_OK)
 		cuda_leave(scope);
 	return status;

@@ -164,7 +164,7 @@ cuda_scan(struct soma_backend *self, struct soma_backend_scan *ranges, size_t co
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = cuda_refuse_capturing(self, stream, "a scan");
+	status = cuda_refuse_capturing(&scope, stream, "a scan");
 	for (size_t at = 0; at < count && status == SOMA_STATUS_OK; at += ROWS_MAX)
 		status = launch(self, ranges + at, count - at < ROWS_MAX ? count - at : ROWS_MAX,
 				cuda_handle(self, stream));

@@ -138,7 +138,7 @@ async_import_free(struct soma_backend *self, struct soma_backend_import *import,
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = cuda_refuse_capturing(self, stream, "the free of an imported block");
+	status = cuda_refuse_capturing(&scope, stream, "the free of an imported block");
 	if (status == SOMA_STATUS_OK && !blocks_take(&self->blocks, ptr, 0, import, &block))
 		status = cuda_refuse(self->host, SOMA_STATUS_INVALID_VALUE,
 				     "async: no block of this import is at 0x%" PRIx64, ptr);

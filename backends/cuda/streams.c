@@ -15,10 +15,11 @@
 /* What another thread would record, wait for or free by this handle is of a stream of its own, and says nothing of
  * the one that was meant. */
 enum soma_status
-cuda_check_thread_slow(struct soma_backend *self, const struct soma_backend_stream *stream)
+cuda_check_thread_slow(struct cuda_scope *scope, const struct soma_backend_stream *stream)
 {
+	struct soma_backend *self = scope->self;
 	unsigned long long id = 0;
-	enum soma_status status = CUDA_CALL(self, cuStreamGetId, stream->handle, &id);
+	enum soma_status status = CUDA_CALL_ON(scope, cuStreamGetId, stream->handle, &id);
 
 	if (status != SOMA_STATUS_OK || id == stream->id)
 		return status;
@@ -31,22 +32,11 @@ cuda_check_thread_slow(struct soma_backend *self, const struct soma_backend_stre
 /* ---- captures ----------------------------------------------------------------------- */
 
 enum soma_status
-cuda_is_capturing(struct soma_backend *self, const struct soma_backend_stream *stream, bool *capturing)
+cuda_refuse_capturing(struct cuda_scope *scope, const struct soma_backend_stream *stream, const char *what)
 {
-	CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-	enum soma_status status = cuda_check_thread(self, stream);
-
-	if (stream != NULL && status == SOMA_STATUS_OK)
-		status = CUDA_CALL(self, cuStreamIsCapturing, stream->handle, &state);
-	*capturing = state != CU_STREAM_CAPTURE_STATUS_NONE;
-	return status;
-}
-
-enum soma_status
-cuda_refuse_capturing(struct soma_backend *self, const struct soma_backend_stream *stream, const char *what)
-{
+	struct soma_backend *self = scope->self;
 	bool capturing;
-	enum soma_status status = cuda_is_capturing(self, stream, &capturing);
+	enum soma_status status = cuda_is_capturing(scope, stream, &capturing);
 
 	if (status != SOMA_STATUS_OK || !capturing)
 		return status;
@@ -94,10 +84,13 @@ fill(struct soma_backend *self, struct soma_backend_stream *stream, CUstream han
 {
 	enum soma_status status = SOMA_STATUS_OK;
 
-	*stream = (struct soma_backend_stream){ .handle = handle, .owned = handle == NULL };
+	*stream = (struct soma_backend_stream){ .handle = handle,
+						.owned = handle == NULL,
+						.named = handle != CU_STREAM_LEGACY &&
+							 handle != CU_STREAM_PER_THREAD };
 	if (stream->owned)
 		status = CUDA_CALL(self, cuStreamCreate, &stream->handle, flags);
-	else if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
+	else if (stream->named)
 		status = check_context(self, stream);
 	if (status == SOMA_STATUS_OK)
 		status = read_handle(self, stream);
@@ -213,7 +206,7 @@ cuda_stream_info(struct soma_backend *self, struct soma_backend_stream *stream,
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = cuda_check_thread(self, stream);
+	status = cuda_check_thread(&scope, stream);
 	if (status == SOMA_STATUS_OK)
 		status = CUDA_CALL(self, cuStreamGetCaptureInfo, stream->handle, &state, &capture_id, NULL,
 				   NULL, NULL);
@@ -240,7 +233,7 @@ cuda_stream_query(struct soma_backend *self, struct soma_backend_stream *stream,
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = cuda_refuse_capturing(self, stream, "asking whether it is done");
+	status = cuda_refuse_capturing(&scope, stream, "asking whether it is done");
 	if (status == SOMA_STATUS_OK) {
 		CUresult result = self->driver->cuStreamQuery(stream->handle);
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
@@ -260,7 +253,7 @@ cuda_stream_synchronize(struct soma_backend *self, struct soma_backend_stream *s
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = cuda_refuse_capturing(self, stream, "waiting for it");
+	status = cuda_refuse_capturing(&scope, stream, "waiting for it");
 	if (status == SOMA_STATUS_OK)
 		status = CUDA_CALL_SYNC(self, cuStreamSynchronize, stream->handle);
 	cuda_leave(&scope);

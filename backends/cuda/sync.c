@@ -89,7 +89,7 @@ sync_alloc(struct soma_backend *self, uint64_t size, uint64_t alignment, struct 
 		return status;
 	status = cuda_check_request(self, size, alignment);
 	if (status == SOMA_STATUS_OK)
-		status = cuda_refuse_capturing(self, stream, "cuMemAlloc");
+		status = cuda_refuse_capturing(&scope, stream, "cuMemAlloc");
 	if (status == SOMA_STATUS_OK)
 		status = take(self, size, &taken);
 	cuda_leave(&scope);
@@ -112,10 +112,11 @@ wait_for(struct soma_backend *self, const struct soma_backend_stream *stream)
 
 /* Within a scope. */
 static enum soma_status
-give(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
+give(struct cuda_scope *scope, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
 {
+	struct soma_backend *self = scope->self;
 	struct block block;
-	enum soma_status status = cuda_refuse_capturing(self, stream, "cuMemFree");
+	enum soma_status status = cuda_refuse_capturing(scope, stream, "cuMemFree");
 
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -125,7 +126,7 @@ give(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend
 	if (stream != NULL)
 		status = wait_for(self, stream);
 	if (status == SOMA_STATUS_OK)
-		status = CUDA_CALL(self, cuMemFree, ptr);
+		status = CUDA_CALL_ON(scope, cuMemFree, ptr);
 	if (status == SOMA_STATUS_OK)
 		blocks_gone(&self->blocks, ptr);
 	else
@@ -137,11 +138,13 @@ static enum soma_status
 sync_free(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream)
 {
 	struct cuda_scope scope;
-	enum soma_status status = cuda_enter_relaxed(self, &scope);
+	enum soma_status status = cuda_enter_stream(self, stream, &scope);
 
+	if (status == SOMA_STATUS_OK)
+		status = cuda_relax(&scope);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = give(self, ptr, size, stream);
+	status = give(&scope, ptr, size, stream);
 	cuda_leave(&scope);
 	return status;
 }

@@ -575,6 +575,16 @@ struct soma_backend_ops {
 	/* For reports: the number that the program knows the stream by.  Told before anything is done with the
 	 * stream, and anew when it gets another one; until then its id stands for it. */
 	void (*stream_name)(struct soma_backend *self, struct soma_backend_stream *stream, uint64_t name);
+
+	/* ---- a free and its end in one: alone, may be absent; STREAM_ORDERED, STREAMS ---- */
+
+	/*
+	 * free, and event_record right behind it on the same stream, at less than the cost of both.  The answer is
+	 * the free's; *recorded says whether the event was recorded, too.
+	 */
+	enum soma_status (*free_recorded)(struct soma_backend *self, uint64_t ptr, uint64_t size,
+					  struct soma_backend_stream *stream,
+					  struct soma_backend_event *event, bool *recorded);
 };
 
 /* ---- the module -------------------------------------------------------------- */

@@ -65,24 +65,42 @@ create_event(struct soma__events *events, struct soma__event **out)
 	return SOMA_STATUS_OK;
 }
 
-enum soma_status
-soma__event_record(struct soma__events *events, struct soma_backend_stream *stream, struct soma__event **out)
+static enum soma_status
+take_event(struct soma__events *events, struct soma__event **out)
 {
 	struct soma__event *event = take_pooled(events);
-	enum soma_status status = SOMA_STATUS_OK;
+	enum soma_status status = event == NULL ? create_event(events, &event) : SOMA_STATUS_OK;
 
-	if (event == NULL)
-		status = create_event(events, &event);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = events->ops->event_record(events->self, event->handle, stream);
-	if (status != SOMA_STATUS_OK) {
-		put_pooled(events, event);
-		return status;
-	}
 	atomic_store_explicit(&event->references, 1, memory_order_relaxed);
 	*out = event;
 	return SOMA_STATUS_OK;
+}
+
+struct soma__event *
+soma__event_take(struct soma__events *events)
+{
+	struct soma__event *event = NULL;
+
+	(void)take_event(events, &event);
+	return event;
+}
+
+enum soma_status
+soma__event_record(struct soma__events *events, struct soma_backend_stream *stream, struct soma__event **out)
+{
+	struct soma__event *event;
+	enum soma_status status = take_event(events, &event);
+
+	if (status != SOMA_STATUS_OK)
+		return status;
+	status = events->ops->event_record(events->self, event->handle, stream);
+	if (status == SOMA_STATUS_OK)
+		*out = event;
+	else
+		put_pooled(events, event);
+	return status;
 }
 
 enum soma_status
@@ -94,7 +112,10 @@ soma__event_renew(struct soma__events *events, struct soma_backend_stream *strea
 void
 soma__event_drop(struct soma__events *events, struct soma__event *event)
 {
-	if (event == NULL || atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) != 1)
+	/* The only reference is the caller's: nobody is left who could share it. */
+	if (event == NULL ||
+	    (!soma__event_is_only(event) &&
+	     atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) != 1))
 		return;
 	put_pooled(events, event);
 }

@@ -37,6 +37,9 @@ void soma__events_init(struct soma__events *events, const struct soma_backend_in
 /* Destroys all that are in the pool. */
 void soma__events_fini(struct soma__events *events);
 
+/* An event that stands for nothing yet, with one reference; NULL: there is none to be had. */
+struct soma__event *soma__event_take(struct soma__events *events);
+
 /* A new event at the stream's present end, with one reference. */
 enum soma_status soma__event_record(struct soma__events *events, struct soma_backend_stream *stream,
 				    struct soma__event **event);
@@ -50,6 +53,21 @@ soma__event_share(struct soma__event *event)
 {
 	if (event != NULL)
 		atomic_fetch_add_explicit(&event->references, 1, memory_order_relaxed);
+	return event;
+}
+
+/* Whether the caller's reference is the only one; then it stays so. */
+static inline bool
+soma__event_is_only(const struct soma__event *event)
+{
+	return atomic_load_explicit(&event->references, memory_order_acquire) == 1;
+}
+
+/* A second reference where there is one: nobody else counts meanwhile. */
+static inline struct soma__event *
+soma__event_share_first(struct soma__event *event)
+{
+	atomic_store_explicit(&event->references, 2, memory_order_relaxed);
 	return event;
 }
 

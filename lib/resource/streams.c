@@ -222,7 +222,7 @@ static void
 give_handle(struct soma__streams *streams, struct soma__stream *stream)
 {
 	struct soma_backend_stream *handle;
-	struct soma__event *final, *before = NULL;
+	struct soma__event *final, *before = NULL, *mark;
 	bool marked = finalise(streams, stream, &final) == SOMA_STATUS_OK;
 
 	pthread_mutex_lock(&stream->mutex);
@@ -232,8 +232,11 @@ give_handle(struct soma__streams *streams, struct soma__stream *stream)
 	}
 	handle = stream->handle;
 	stream->handle = NULL;
+	mark = stream->mark;
+	stream->mark = NULL;
 	pthread_mutex_unlock(&stream->mutex);
 	soma__event_drop(streams->events, before);
+	soma__event_drop(streams->events, mark);
 	streams->events->ops->stream_destroy(streams->events->self, handle);
 	pthread_mutex_lock(&streams->mutex);
 	put_closed(streams, stream);
@@ -349,6 +352,7 @@ soma__streams_fini(struct soma__streams *streams)
 		if (stream->handle != NULL)
 			streams->events->ops->stream_destroy(streams->events->self, stream->handle);
 		soma__event_drop(streams->events, stream->final);
+		soma__event_drop(streams->events, stream->mark);
 		for (struct soma__record *r = stream->head; r != NULL; r = r->queued)
 			soma__event_drop(streams->events, r->passed);
 		while (stream->spare != NULL)
@@ -366,6 +370,25 @@ soma__stream_missing(uint64_t id)
 	return soma__fail(STREAM_MISUSE, "there is no stream %" PRIu64 " (destroyed, or never created)", id);
 }
 
+/* Under the mutex: an event at the stream's present end.  It is the one of the latest mark, if that is free again. */
+static enum soma_status
+record_mark(struct soma__streams *streams, struct soma__stream *stream, struct soma__event **event)
+{
+	enum soma_status status;
+
+	*event = NULL;
+	if (stream->mark != NULL && soma__event_is_only(stream->mark)) {
+		status = soma__event_renew(streams->events, stream->handle, stream->mark);
+	} else {
+		soma__event_drop(streams->events, stream->mark);
+		stream->mark = NULL;
+		status = soma__event_record(streams->events, stream->handle, &stream->mark);
+	}
+	if (status == SOMA_STATUS_OK)
+		*event = soma__event_share_first(stream->mark);
+	return status;
+}
+
 enum soma_status
 soma__stream_now(struct soma__streams *streams, uint64_t id, struct soma__event **event)
 {
@@ -379,7 +402,7 @@ soma__stream_now(struct soma__streams *streams, uint64_t id, struct soma__event 
 	if (stream->destroyed && stream->handle == NULL)
 		*event = soma__event_share(stream->final);
 	else if (stream->handle != NULL)
-		status = soma__event_record(streams->events, stream->handle, event);
+		status = record_mark(streams, stream, event);
 	pthread_mutex_unlock(&stream->mutex);
 	return status;
 }
@@ -392,7 +415,7 @@ soma__stream_mark(struct soma__streams *streams, struct soma__stream *stream)
 
 	pthread_mutex_lock(&stream->mutex);
 	if (stream->handle != NULL)
-		(void)soma__event_record(streams->events, stream->handle, &mark.event);
+		(void)record_mark(streams, stream, &mark.event);
 	mark.number = ++stream->marks;
 	pthread_mutex_unlock(&stream->mutex);
 	return mark;
@@ -419,11 +442,8 @@ event_behind(struct soma__streams *streams, struct soma__stream *stream)
 
 /* Under the mutex.  Nobody else has a reference to a free's event. */
 static void
-keep_spare(struct soma__streams *streams, struct soma__stream *stream, struct soma__record *record)
+keep_spare(struct soma__streams *streams, struct soma__stream *stream, struct soma__event *event)
 {
-	struct soma__event *event = record->passed;
-
-	record->passed = NULL;
 	if (event == NULL)
 		return;
 	if (stream->spare_count >= SPARES_MAX) {
@@ -446,20 +466,51 @@ add_pending(struct soma__stream *stream, uint64_t bytes, uint64_t count)
 	atomic_store_explicit(&stream->pending_count, old_count + count, memory_order_release);
 }
 
-/* Without an event of its own the record goes when a later one does, or when reaping
+/* Under the mutex.  Without an event of its own the record goes when a later one does, or when reaping
  * finds an event for it. */
-void
-soma__stream_retire(struct soma__streams *streams, struct soma__stream *stream, struct soma__record *record)
+static void
+push_record(struct soma__stream *stream, struct soma__record *record, struct soma__event *passed)
 {
 	record->queued = NULL;
-	pthread_mutex_lock(&stream->mutex);
-	record->passed = event_behind(streams, stream);
+	record->passed = passed;
 	if (stream->tail != NULL)
 		stream->tail->queued = record;
 	else
 		stream->head = record;
 	stream->tail = record;
 	add_pending(stream, record->bytes, 1);
+}
+
+void
+soma__stream_retire(struct soma__streams *streams, struct soma__stream *stream, struct soma__record *record)
+{
+	pthread_mutex_lock(&stream->mutex);
+	push_record(stream, record, event_behind(streams, stream));
+	pthread_mutex_unlock(&stream->mutex);
+}
+
+bool
+soma__stream_free_begin(struct soma__streams *streams, struct soma__stream *stream, uint64_t id,
+			struct soma__event **event)
+{
+	pthread_mutex_lock(&stream->mutex);
+	if (stream->handle == NULL || stream->destroyed ||
+	    atomic_load_explicit(&stream->id, memory_order_relaxed) != id) {
+		pthread_mutex_unlock(&stream->mutex);
+		return false;
+	}
+	*event = stream->spare != NULL ? take_spare(stream) : soma__event_take(streams->events);
+	return true;
+}
+
+void
+soma__stream_free_end(struct soma__streams *streams, struct soma__stream *stream, struct soma__record *record,
+		      struct soma__event *event, bool recorded)
+{
+	if (record != NULL)
+		push_record(stream, record, recorded ? event : NULL);
+	if (record == NULL || !recorded)
+		keep_spare(streams, stream, event);
 	pthread_mutex_unlock(&stream->mutex);
 }
 
@@ -515,7 +566,8 @@ soma__stream_passed(struct soma__streams *streams, struct soma__stream *stream)
 			stream->tail = NULL;
 		last->queued = NULL;
 		for (struct soma__record *r = first; r != NULL; r = r->queued) {
-			keep_spare(streams, stream, r);
+			keep_spare(streams, stream, r->passed);
+			r->passed = NULL;
 			bytes += r->bytes;
 			count++;
 		}

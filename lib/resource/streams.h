@@ -38,6 +38,7 @@ struct soma__stream {
 	_Atomic bool destroyed; /* written under mutex */
 	struct soma__event *final; /* mutex; destroyed: all its work; NULL: that is done */
 	uint64_t marks;            /* mutex; how many there were */
+	struct soma__event *mark;  /* mutex; the latest one's, to be recorded anew when nobody else has it */
 	struct soma__record *head; /* mutex; the pending frees, oldest first */
 	struct soma__record *tail;
 	struct soma__event *spare; /* mutex; of frees that were completed, for the next ones */
@@ -93,6 +94,15 @@ struct soma__mark soma__stream_mark(struct soma__streams *streams, struct soma__
 /* The free of this record has been queued on the stream: it is retired from now on. */
 void soma__stream_retire(struct soma__streams *streams, struct soma__stream *stream,
 			 struct soma__record *record);
+
+/*
+ * For a free that records its event itself: the stream is locked until _end, so its handle needs no pin.  False: it
+ * is destroyed.  event NULL: there is none to be had.  record NULL: the free failed.
+ */
+bool soma__stream_free_begin(struct soma__streams *streams, struct soma__stream *stream, uint64_t id,
+			     struct soma__event **event);
+void soma__stream_free_end(struct soma__streams *streams, struct soma__stream *stream,
+			   struct soma__record *record, struct soma__event *event, bool recorded);
 
 /* Takes the records off whose frees the stream has passed: a list by `queued`. */
 struct soma__record *soma__stream_passed(struct soma__streams *streams, struct soma__stream *stream);

@@ -211,13 +211,19 @@ tell_completed(const struct soma__record *record)
 			    true);
 }
 
+static inline void
+complete_leaving(const struct leaving *l)
+{
+	soma__ledger_count_gone(l->slot, l->record->bytes);
+	finish_record(l);
+}
+
 static void
 complete(struct soma__terminal *terminal, struct soma__record *record)
 {
-	struct leaving l = leaving(terminal, record);
+	const struct leaving l = leaving(terminal, record);
 
-	soma__ledger_count_gone(l.slot, record->bytes);
-	finish_record(&l);
+	complete_leaving(&l);
 }
 
 void
@@ -287,29 +293,32 @@ free_kept(const struct leaving *l)
 static void
 reap_stream(struct soma__terminal *terminal, struct soma__stream *stream, uint64_t *count)
 {
-	struct soma__record *next;
+	struct soma__record *next = soma__stream_passed(&terminal->streams, stream);
+	struct leaving l;
 
-	for (struct soma__record *r = soma__stream_passed(&terminal->streams, stream); r != NULL; r = next) {
-		next = r->queued;
-		soma__terminal_gone(terminal, r);
-		(*count)++;
+	if (next == NULL)
+		return;
+	for (l = leaving(terminal, next); next != NULL; (*count)++) {
+		l.record = next;
+		next = next->queued;
+		tell_completed(l.record);
+		complete_leaving(&l);
 	}
 }
 
-/* Only now that the free is queued is the record where a reap can see it. */
-static void
-retire(const struct leaving *l)
+/* The backend has taken the free. */
+static inline void
+count_done(const struct leaving *l, bool retired)
 {
-	uint64_t count = 0;
-
-	soma__record_set(l->record, SOMA__RECORD_RETIRED);
-	soma__stream_retire(&l->terminal->streams, l->stream, l->record);
-	if (atomic_load_explicit(&l->stream->pending_count, memory_order_relaxed) % REAP_AT == 0)
-		reap_stream(l->terminal, l->stream, &count);
+	if (__builtin_expect(l->record->uses != NULL, 0))
+		soma__uses_clear(l->terminal, l->record);
+	count_free(l, retired);
+	if (retired)
+		soma__record_set(l->record, SOMA__RECORD_RETIRED);
 }
 
 static inline enum soma_status
-free_plain(const struct leaving *l, bool deferred)
+free_at_once(const struct leaving *l)
 {
 	enum soma_status status = call_free(l);
 
@@ -317,14 +326,56 @@ free_plain(const struct leaving *l, bool deferred)
 		restore(l);
 		return status;
 	}
-	if (__builtin_expect(l->record->uses != NULL, 0))
-		soma__uses_clear(l->terminal, l->record);
-	count_free(l, deferred);
-	if (deferred)
-		retire(l);
-	else
-		finish_record(l);
+	count_done(l, false);
+	finish_record(l);
 	return SOMA_STATUS_OK;
+}
+
+/* Only when the free is queued is the record where a reap can see it. */
+static inline enum soma_status
+end_deferred(const struct leaving *l, enum soma_status status)
+{
+	uint64_t count = 0;
+
+	if (__builtin_expect(status != SOMA_STATUS_OK, 0)) {
+		restore(l);
+		return status;
+	}
+	if (atomic_load_explicit(&l->stream->pending_count, memory_order_relaxed) % REAP_AT == 0)
+		reap_stream(l->terminal, l->stream, &count);
+	return SOMA_STATUS_OK;
+}
+
+static enum soma_status
+free_deferred(const struct leaving *l)
+{
+	enum soma_status status = call_free(l);
+
+	if (status == SOMA_STATUS_OK) {
+		count_done(l, true);
+		soma__stream_retire(&l->terminal->streams, l->stream, l->record);
+	}
+	return end_deferred(l, status);
+}
+
+/* Between soma__stream_free_begin() and its end: so the pending frees are in the order of their events. */
+static inline enum soma_status
+free_recorded(const struct leaving *l, struct soma__event *event)
+{
+	struct soma__terminal *terminal = l->terminal;
+	struct soma__record *record = l->record;
+	bool recorded = false;
+	enum soma_status status =
+		event == NULL ? call_free(l)
+			      : terminal->ops->free_recorded(terminal->self, record->ptr, record->bytes,
+							     l->stream->handle, event->handle, &recorded);
+
+	if (status == SOMA_STATUS_OK)
+		count_done(l, true);
+	else
+		record = NULL;
+	soma__stream_free_end(&terminal->streams, l->stream, record, event, recorded);
+	return end_deferred(l, status);
 }
 
 /* Nothing can be queued on the block's stream any more: the host waits for its work. */
@@ -360,12 +411,28 @@ static inline enum soma_status
 free_ordered(const struct leaving *l)
 {
 	struct soma__terminal *terminal = l->terminal;
+	struct soma__event *event;
 	bool deferred =
 		terminal->keeps || (terminal->ordered && l->stream != NULL && l->stream->handle != NULL);
 
 	soma__resource_tell(atomic_load_explicit(&l->record->via, memory_order_relaxed), SOMA__FREEING,
 			    l->record, deferred);
-	return terminal->keeps ? free_kept(l) : free_plain(l, deferred);
+	if (terminal->keeps)
+		return free_kept(l);
+	if (!deferred)
+		return free_at_once(l);
+	if (terminal->records &&
+	    soma__stream_free_begin(&terminal->streams, l->stream, l->record->stream, &event))
+		return free_recorded(l, event);
+	return free_deferred(l);
+}
+
+/* Whether nothing has to come before the free, and nobody to be told: then the stream's lock is all it needs. */
+static inline bool
+is_simple(const struct soma__terminal *terminal, struct soma__record *record)
+{
+	return terminal->records && record->uses == NULL &&
+	       atomic_load_explicit(&record->via, memory_order_relaxed)->observer == NULL;
 }
 
 /* Frees a claimed (CLOSING) record, in the order of the stream. */
@@ -373,9 +440,17 @@ static inline enum soma_status
 free_claimed(struct soma__terminal *terminal, struct soma__record *record, uint64_t stream)
 {
 	struct leaving l = leaving(terminal, record);
+	struct soma__event *event;
 	enum soma_status status;
 
 	record->stream = stream;
+	if (__builtin_expect(is_simple(terminal, record), 1)) {
+		l.stream = soma__stream_find(&terminal->streams, stream);
+		if (l.stream != NULL &&
+		    soma__stream_free_begin(&terminal->streams, l.stream, stream, &event))
+			return free_recorded(&l, event);
+		l.stream = NULL;
+	}
 	status = order_free(&l);
 	if (__builtin_expect(status == SOMA_STATUS_OK, 1))
 		status = free_ordered(&l);

@@ -29,6 +29,7 @@ struct soma__terminal {
 	void *context;
 	uint64_t capabilities;
 	bool ordered; /* frees take effect in stream order, and events say when */
+	bool records; /* frees record their events themselves: the op free_recorded, where it is of use */
 	bool keeps;   /* KEEPS_FREED */
 	bool names;   /* USES */
 	uint64_t alignment;

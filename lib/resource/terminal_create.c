@@ -93,6 +93,7 @@ init_terminal(struct soma__terminal *terminal, const struct soma__terminal_confi
 	terminal->capabilities = config->capabilities != 0 ? config->capabilities : info.capabilities;
 	terminal->ordered = soma__terminal_can(terminal, SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_STREAMS);
 	terminal->keeps = soma__terminal_can(terminal, SOMA_BACKEND_KEEPS_FREED);
+	terminal->records = terminal->ordered && !terminal->keeps && terminal->ops->free_recorded != NULL;
 	terminal->names = soma__terminal_can(terminal, SOMA_BACKEND_USES);
 	terminal->alignment = info.alignment;
 	pthread_mutex_init(&terminal->spare, NULL);

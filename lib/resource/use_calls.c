@@ -83,9 +83,9 @@ struct ending {
 
 /* What cannot be recorded for want of memory is waited for instead. */
 static enum soma_status
-finish_one(struct soma_resource *resource, const struct soma_use *use, const struct ending *ending)
+finish_one(struct soma_resource *resource, const struct soma_use *use, struct ending *ending, bool last)
 {
-	enum soma_status status = soma__uses_finish(resource, use, &ending->mark, ending->told);
+	enum soma_status status = soma__uses_finish(resource, use, &ending->mark, last, ending->told);
 
 	if (status != SOMA_STATUS_OUT_OF_HOST_MEMORY)
 		return status;
@@ -151,7 +151,9 @@ finish_uses(struct soma_resource *resource, struct soma_use *uses, size_t count,
 	if (uses == NULL)
 		return begun;
 	for (size_t i = 0; i < count; i++) {
-		uses[i].status = begun == SOMA_STATUS_OK ? finish_one(resource, &uses[i], &ending) : begun;
+		uses[i].status = begun == SOMA_STATUS_OK
+					 ? finish_one(resource, &uses[i], &ending, i + 1 == count)
+					 : begun;
 		if (status == SOMA_STATUS_OK)
 			status = uses[i].status;
 	}

@@ -43,10 +43,8 @@ take_spare(struct soma__terminal *terminal)
 		terminal->spare_count--;
 	}
 	pthread_mutex_unlock(&terminal->spare);
-	if (uses != NULL) {
-		memset(uses, 0, uses_size(CAPACITY_FIRST));
-		uses->capacity = CAPACITY_FIRST;
-	}
+	if (uses != NULL)
+		*uses = (struct soma__uses){ .capacity = CAPACITY_FIRST };
 	return uses;
 }
 
@@ -335,7 +333,7 @@ end_seen(struct soma__terminal *terminal, struct soma__uses *uses, uint64_t seen
 
 static enum soma_status
 finish_claimed(struct soma_resource *by, struct soma__record *record, const struct soma_use *use,
-	       const struct soma__mark *mark)
+	       struct soma__mark *mark, bool last)
 {
 	struct soma__terminal *terminal = by->terminal;
 	bool writes = (use->access & SOMA_ACCESS_WRITE) != 0;
@@ -348,15 +346,17 @@ finish_claimed(struct soma_resource *by, struct soma__record *record, const stru
 		end_seen(terminal, record->uses, use->seen);
 	if (place->number == 0 || place->mark < mark->number) {
 		end_access(terminal, place);
-		place->event = soma__event_share(mark->event);
+		place->event = last ? mark->event : soma__event_share(mark->event);
 		place->mark = mark->number;
+		if (last)
+			mark->event = NULL;
 	}
 	place->number = ++record->uses->number;
 	return SOMA_STATUS_OK;
 }
 
 enum soma_status
-soma__uses_finish(struct soma_resource *by, const struct soma_use *use, const struct soma__mark *mark,
+soma__uses_finish(struct soma_resource *by, const struct soma_use *use, struct soma__mark *mark, bool last,
 		  bool told)
 {
 	struct soma__terminal *terminal = by->terminal;
@@ -369,7 +369,7 @@ soma__uses_finish(struct soma_resource *by, const struct soma_use *use, const st
 	if (status != SOMA_STATUS_OK)
 		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
 					    use->stream);
-	status = finish_claimed(by, record, use, mark);
+	status = finish_claimed(by, record, use, mark, last);
 	soma__record_set(record, SOMA__RECORD_LIVE);
 	return status;
 }

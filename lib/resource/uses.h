@@ -40,12 +40,12 @@ enum soma_status soma__uses_look(struct soma__terminal *terminal, const struct s
 enum soma_status soma__uses_prepare(struct soma_resource *by, struct soma_use *use,
 				    const struct soma__stream *stream, struct soma__used *used);
 /*
- * mark: of the use's stream, behind its work; the caller keeps its reference.  Of uses that end at once the one with
- * the earlier mark may come last: the place keeps the latest.  told: the backend has reported this use already, and
- * need not hear that the block is gone.
+ * mark: of the use's stream, behind its work; the caller keeps its reference, but the last use may take that over and
+ * leave NULL.  Of uses that end at once the one with the earlier mark may come last: the place keeps the latest.
+ * told: the backend has reported this use already, and need not hear that the block is gone.
  */
 enum soma_status soma__uses_finish(struct soma_resource *by, const struct soma_use *use,
-				   const struct soma__mark *mark, bool told);
+				   struct soma__mark *mark, bool last, bool told);
 
 /* For a CLOSING record: its stream (NULL: the host) waits for all others' accesses. */
 enum soma_status soma__uses_before_free(struct soma__record *record, const struct soma__stream *stream);
