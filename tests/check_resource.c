@@ -409,7 +409,8 @@ START_TEST(destroyed_streams_that_are_at_work_are_not_all_asked_each_time)
 }
 END_TEST
 
-UNIT_MAIN("resource", destroyed_streams_that_are_at_work_are_not_all_asked_each_time, streams_that_are_destroyed_are_counted,
+UNIT_MAIN("resource", destroyed_streams_that_are_at_work_are_not_all_asked_each_time,
+	  streams_that_are_destroyed_are_counted,
 	  a_decorator_keeps_what_is_under_it, blocks_that_are_given_up_are_said,
 	  stream_ids_are_never_used_twice, a_backend_without_streams_has_the_default_one,
 	  frees_of_a_destroyed_stream_are_completed, frees_complete_in_the_streams_order_as_far_as_it_ran,

@@ -477,6 +477,7 @@ END_TEST
 
 UNIT_MAIN("resource_threads", a_callback_that_is_taken_away_is_over, of_many_frees_of_a_block_one_succeeds,
 	  of_many_destructions_of_a_stream_one_succeeds, shares_that_fit_are_never_refused,
-	  everything_at_once_on_a_stream_ordered_backend, everything_at_once_where_frees_record_their_ends, everything_at_once_on_a_synchronous_backend,
-	  everything_at_once_under_a_guard, threads_beyond_the_slots_are_counted_as_exactly,
+	  everything_at_once_on_a_stream_ordered_backend, everything_at_once_where_frees_record_their_ends,
+	  everything_at_once_on_a_synchronous_backend, everything_at_once_under_a_guard,
+	  threads_beyond_the_slots_are_counted_as_exactly,
 	  the_owner_serves_one_thread_at_a_time_and_all_in_the_end)

@@ -451,4 +451,5 @@ UNIT_MAIN("resource_uses", an_earlier_event_does_not_replace_a_later_one,
 	  without_tracking_uses_are_never_a_silent_success, decorators_forward_uses,
 	  a_synchronous_backend_needs_no_wait_for_the_allocation, the_backend_is_told_of_uses_and_may_object,
 	  the_backend_is_told_of_stale_blocks, a_use_that_meets_a_free_is_reported_once,
-	  an_event_that_somebody_has_is_not_recorded_anew, using_one_block_after_another_takes_no_memory, a_write_waits_for_more_reads_than_fit_on_the_stack)
+	  an_event_that_somebody_has_is_not_recorded_anew, using_one_block_after_another_takes_no_memory,
+	  a_write_waits_for_more_reads_than_fit_on_the_stack)

@@ -212,8 +212,8 @@ async_free(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_b
 
 /* What the free found out about the stream goes for the event as well. */
 static enum soma_status
-async_free_recorded(struct soma_backend *self, uint64_t ptr, uint64_t size, struct soma_backend_stream *stream,
-		    struct soma_backend_event *event, bool *recorded)
+async_free_recorded(struct soma_backend *self, uint64_t ptr, uint64_t size,
+		    struct soma_backend_stream *stream, struct soma_backend_event *event, bool *recorded)
 {
 	struct cuda_scope scope;
 	bool capturing;

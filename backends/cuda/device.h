@@ -162,14 +162,14 @@ cuda_enter_stream(struct soma_backend *self, const struct soma_backend_stream *s
 /* Whether the call is to be made again: it failed in another context, and ours is current now. */
 bool cuda_enter_late(struct cuda_scope *scope, CUresult result);
 
-#define CUDA_CALL_ON(scope, name, ...)                                                                    \
-	({                                                                                                \
-		struct soma_backend *self_ = (scope)->self;                                               \
-		CUresult result_ = self_->driver->name(__VA_ARGS__);                                      \
-		if (__builtin_expect(result_ != CUDA_SUCCESS, 0) && cuda_enter_late((scope), result_))    \
-			result_ = self_->driver->name(__VA_ARGS__);                                       \
-		__builtin_expect(result_ == CUDA_SUCCESS, 1) ? SOMA_STATUS_OK                             \
-							     : cuda_failed(self_, result_, #name);        \
+#define CUDA_CALL_ON(scope, name, ...)                                                                 \
+	({                                                                                             \
+		struct soma_backend *self_ = (scope)->self;                                            \
+		CUresult result_ = self_->driver->name(__VA_ARGS__);                                   \
+		if (__builtin_expect(result_ != CUDA_SUCCESS, 0) && cuda_enter_late((scope), result_)) \
+			result_ = self_->driver->name(__VA_ARGS__);                                    \
+		__builtin_expect(result_ == CUDA_SUCCESS, 1) ? SOMA_STATUS_OK                          \
+							     : cuda_failed(self_, result_, #name);     \
 	})
 
 static inline void
@@ -202,7 +202,8 @@ enum soma_status cuda_refuse_request(const struct soma_backend *self, uint64_t s
 static inline enum soma_status
 cuda_check_request(const struct soma_backend *self, uint64_t size, uint64_t alignment)
 {
-	if (__builtin_expect(size != 0 && (alignment & (alignment - 1)) == 0 && alignment <= CUDA_ALIGNMENT, 1))
+	if (__builtin_expect(size != 0 && (alignment & (alignment - 1)) == 0 && alignment <= CUDA_ALIGNMENT,
+			     1))
 		return SOMA_STATUS_OK;
 	return cuda_refuse_request(self, size, alignment);
 }

@@ -113,9 +113,8 @@ void
 soma__event_drop(struct soma__events *events, struct soma__event *event)
 {
 	/* The only reference is the caller's: nobody is left who could share it. */
-	if (event == NULL ||
-	    (!soma__event_is_only(event) &&
-	     atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) != 1))
+	if (event == NULL || (!soma__event_is_only(event) &&
+			      atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) != 1))
 		return;
 	put_pooled(events, event);
 }

@@ -152,5 +152,8 @@ enum soma_status soma__resource_call(struct soma_resource *resource, const struc
 /* Charges call->bytes to tenant and domain, or says by whom it was refused. */
 enum soma_status soma__accounts_take(struct soma__account *tenant, struct soma__account *domain,
 				     struct soma__call *call);
+/* Takes back what was charged from `account` on, up to `until`; NULL: up to the last parent. */
+void soma__accounts_undo(struct soma__account *account, const struct soma__account *until,
+			 struct soma__call *call);
 
 #endif

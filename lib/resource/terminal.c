@@ -24,60 +24,6 @@ terminal_of(struct soma_resource *resource)
 
 /* ---- admission ------------------------------------------------------------------- */
 
-static inline void
-undo_chain(struct soma__account *account, const struct soma__account *until, struct soma__call *call)
-{
-	for (; account != until; account = account->parent)
-		soma__account_undo(account, call->index, call->bytes);
-}
-
-/* False: refused, with nothing of this chain charged. */
-static inline bool
-take_chain(struct soma__account *first, struct soma__call *call)
-{
-	for (struct soma__account *a = first; a != NULL; a = a->parent) {
-		if (soma__account_take(a, call->index, call->bytes, call->pressure))
-			continue;
-		undo_chain(first, a, call);
-		call->refused = a;
-		return false;
-	}
-	return true;
-}
-
-static bool
-any_refuses(struct soma__account *account, uint64_t bytes)
-{
-	for (; account != NULL; account = account->parent)
-		if (soma__account_refuses(account, bytes))
-			return true;
-	return false;
-}
-
-static __attribute__((noinline)) enum soma_status
-refuse(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
-{
-	struct soma__account *by = call->refused;
-	uint64_t reserved = soma__account_reserved(by);
-
-	call->hopeless = any_refuses(tenant, call->bytes) || any_refuses(domain, call->bytes);
-	soma__fail_sizes(OUT_OF_BUDGET, "out of budget: %s requested, %s of %s reserved", call->bytes, reserved,
-			 by->limit);
-	soma__error_sizes(call->bytes, reserved, by->limit - reserved, by->limit);
-	return SOMA_STATUS_OUT_OF_BUDGET;
-}
-
-enum soma_status
-soma__accounts_take(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
-{
-	if (tenant != NULL && !take_chain(tenant, call))
-		return refuse(tenant, domain, call);
-	if (take_chain(domain, call))
-		return SOMA_STATUS_OK;
-	undo_chain(tenant, NULL, call);
-	return refuse(tenant, domain, call);
-}
-
 /* In line: no budget, and one budget whose credit is at hand. */
 static inline enum soma_status
 admit(struct soma__terminal *terminal, struct soma__call *call)
@@ -99,8 +45,8 @@ undo_admission(struct soma__call *call)
 {
 	if (call->prepaid)
 		return;
-	undo_chain(call->tenant, NULL, call);
-	undo_chain(call->domain, NULL, call);
+	soma__accounts_undo(call->tenant, NULL, call);
+	soma__accounts_undo(call->domain, NULL, call);
 }
 
 /* ---- allocation -------------------------------------------------------------------- */
@@ -446,8 +392,7 @@ free_claimed(struct soma__terminal *terminal, struct soma__record *record, uint6
 	record->stream = stream;
 	if (__builtin_expect(is_simple(terminal, record), 1)) {
 		l.stream = soma__stream_find(&terminal->streams, stream);
-		if (l.stream != NULL &&
-		    soma__stream_free_begin(&terminal->streams, l.stream, stream, &event))
+		if (l.stream != NULL && soma__stream_free_begin(&terminal->streams, l.stream, stream, &event))
 			return free_recorded(&l, event);
 		l.stream = NULL;
 	}
