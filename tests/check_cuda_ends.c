@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
+#include <soma/log.h>
+#include <soma/resource.h>
+
 #include "backends/cuda/blocks.h"
+#include "lib/resource/open.h"
 #include "tests/cuda_fixture.h"
 
 /* ---- the calling thread ---------------------------------------------------------------- */
@@ -122,6 +126,90 @@ START_TEST(what_came_with_an_error_of_earlier_work_is_given_back)
 }
 END_TEST
 
+/* The error comes with the answer to a question before the free, which is then not begun: or it was, and counts. */
+START_TEST(a_free_that_meets_an_error_of_earlier_work_is_done_or_not_begun)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		for (int works = 0; works < 2; works++) {
+			start_fake();
+			fake.deferred_calls_work(works != 0);
+			open_backend(both[i]);
+			uint64_t ptr = take(500, NULL), live = fake.live(FAKE_ALLOCATIONS);
+			fake.deferred(0, 701);
+			REFUSED(DRIVER, "of work that was queued before", ops->free(self, ptr, 500, NULL));
+			ck_assert_uint_eq(fake.live(FAKE_ALLOCATIONS), live);
+			give(ptr, 500, NULL);
+			ck_assert_uint_eq(fake.live(FAKE_ALLOCATIONS), live - 1);
+			close_backend();
+			fake.restart();
+		}
+	}
+}
+END_TEST
+
+/* What an error of earlier work came with, when it came between the question and the free. */
+START_TEST(an_answer_that_says_nothing_of_the_free_is_looked_into)
+{
+	static const char *const entries[] = { "cuMemFreeAsync", "cuMemFree_v2" };
+
+	for (size_t i = 0; i < BOTH; i++) {
+		start_fake();
+		open_backend(both[i]);
+		uint64_t ptr = take(500, NULL), other = take(600, NULL), live = fake.live(FAKE_ALLOCATIONS);
+		ck_assert(fake.fail(entries[i], 1, 701));
+		give(ptr, 500, NULL);
+		ck_assert_uint_eq(fake.live(FAKE_ALLOCATIONS), live - 1);
+		REFUSED(INVALID_VALUE, "no block", ops->free(self, ptr, 500, NULL));
+		EXPECT_NOTHING_FOUND();
+		/* It has worked: the driver knows the block no more. */
+		push_context(0);
+		ck_assert_int_eq(i == 0 ? driver()->cuMemFreeAsync(other, NULL) : driver()->cuMemFree(other),
+				 CUDA_SUCCESS);
+		pop_context(0);
+		ck_assert(fake.fail(entries[i], 1, 701));
+		give(other, 600, NULL);
+		REFUSED(INVALID_VALUE, "no block", ops->free(self, other, 600, NULL));
+		ck_assert_uint_eq(fake.findings(), fake.findings_of(FAKE_FOUND_BAD_FREE));
+		fake.findings_clear();
+		close_backend();
+		fake.restart();
+	}
+}
+END_TEST
+
+static void
+hear(void *context, enum soma_log_level level, const char *text)
+{
+	if (level == SOMA_LOG_ERROR && strstr(text, "earlier work failed") != NULL)
+		++*(int *)context;
+}
+
+/* Who asks whether frees are over gets no answer, and nobody to tell. */
+START_TEST(an_error_of_earlier_work_that_a_reap_meets_is_logged)
+{
+	const struct soma__backend_config config = { .name = "async", .search = BACKEND_FOLDERS };
+	struct soma_block block = { .size = sizeof block };
+	struct soma_resource *resource;
+	int heard = 0;
+
+	start_fake();
+	soma_log_set_sink(hear, &heard, SOMA_LOG_ERROR);
+	OK(soma__resource_open(&config, &resource));
+	OK(soma_resource_allocate(resource, 1000, 0, &block));
+	OK(soma_resource_deallocate(resource, &block));
+	fake.deferred(0, 701);
+	OK(soma_resource_reap_pending(resource));
+	ck_assert_int_eq(heard, 1);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 1000);
+	OK(soma_resource_reap_pending(resource));
+	ck_assert_int_eq(heard, 1);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 0);
+	soma_resource_release(resource);
+	soma_log_set_sink(NULL, NULL, SOMA_LOG_ERROR);
+	EXPECT_NOTHING_FOUND();
+}
+END_TEST
+
 /* ---- the table of blocks ------------------------------------------------------------------- */
 
 static void *
@@ -236,6 +324,9 @@ main(int argc, char **argv)
 		the_call_that_loses_the_device_leaves_the_thread_as_it_was,
 		a_forked_child_calls_nothing,
 		what_came_with_an_error_of_earlier_work_is_given_back,
+		a_free_that_meets_an_error_of_earlier_work_is_done_or_not_begun,
+		an_answer_that_says_nothing_of_the_free_is_looked_into,
+		an_error_of_earlier_work_that_a_reap_meets_is_logged,
 		a_block_that_ended_unseen_takes_no_room_for_ever,
 		a_call_that_fails_once_in_close_leaves_nothing,
 	};

@@ -326,6 +326,33 @@ START_TEST(a_map_that_fails_half_way_leaves_nothing_mapped)
 }
 END_TEST
 
+/* What was mapped before the failure cannot be taken back either: it is not the caller's all the same. */
+START_TEST(a_map_whose_roll_back_fails_has_had_no_effect)
+{
+	uint64_t span;
+
+	start("async", FAKE_IMMEDIATE);
+	OK(ops->span_reserve(self, 8 * MB, 0, &span));
+	uint64_t taken = fake.device_taken(0);
+	for (int times = 1; times <= 2; times++) {
+		/* The unmap is tried twice; the second time round both fail, by an error of earlier work. */
+		ck_assert(fake.fail("cuMemSetAccess", 1, CUDA_ERROR_OUT_OF_MEMORY));
+		ck_assert(fake.fail("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN));
+		ck_assert(times == 1 || fake.fail(NULL, 12, CUDA_ERROR_UNKNOWN));
+		REFUSED(OUT_OF_DEVICE_MEMORY, "cuMemSetAccess", ops->span_map(self, span, 4 * MB));
+		fake.fail_none();
+		REFUSED(INVALID_VALUE, "is not mapped", ops->span_unmap(self, span, 4 * MB));
+		OK(ops->span_map(self, span, 8 * MB));
+		OK(ops->fill8(self, span, 1, 8 * MB, NULL));
+		OK(ops->span_unmap(self, span, 8 * MB));
+		ck_assert_uint_eq(fake.device_taken(0), taken);
+		ck_assert_uint_eq(fake.live(FAKE_MAPPINGS), 0);
+	}
+	OK(ops->span_release(self, span, 8 * MB));
+	close_backend();
+}
+END_TEST
+
 CUDA_MAIN("cuda memory", a_request_that_makes_no_sense_is_refused,
 	  a_request_that_does_not_fit_says_what_there_is,
 	  a_free_of_what_is_no_block_is_told_and_has_no_effect, the_table_of_blocks_keeps_thousands_apart,
@@ -334,4 +361,4 @@ CUDA_MAIN("cuda memory", a_request_that_makes_no_sense_is_refused,
 	  fills_and_copies_do_what_they_say, a_scan_finds_the_first_bad_byte_and_counts,
 	  a_scan_takes_more_ranges_than_one_launch, pinned_memory_that_is_short_is_the_hosts,
 	  any_part_of_a_span_is_mapped_and_unmapped, what_is_no_part_of_a_span_is_refused,
-	  a_map_that_fails_half_way_leaves_nothing_mapped)
+	  a_map_that_fails_half_way_leaves_nothing_mapped, a_map_whose_roll_back_fails_has_had_no_effect)

@@ -168,6 +168,46 @@ START_TEST(row_31_children_are_silent_and_leaks_are_printed_without_a_driver)
 }
 END_TEST
 
+#define GUARDS 40
+static struct fixture many[GUARDS];
+
+static void *
+close_guards(void *context)
+{
+	(void)context;
+	for (int i = GUARDS - 1; i >= 0; i--)
+		many[i].ops->close(many[i].g);
+	return NULL;
+}
+
+static void
+exit_while_guards_are_closed(struct fixture *f)
+{
+	const char *options[] = { "mode", "full", "output", output, "on_error", "report", NULL };
+	pthread_t thread;
+
+	(void)f;
+	for (int i = 0; i < GUARDS; i++) {
+		fixture_open(&many[i], INNER_COPIES, options);
+		many[i].ops->guard_listen(many[i].g, NULL, NULL);
+		take(&many[i], 100, NULL);
+	}
+	ck_assert_int_eq(pthread_create(&thread, NULL, close_guards, NULL), 0);
+	exit(0);
+}
+
+/* The sanitizers see a guard that is looked at when it is gone. */
+START_TEST(a_guard_that_is_closed_while_the_process_exits_is_looked_at_before)
+{
+	int status;
+
+	for (int i = 0; i < 10; i++) {
+		const char *text = run_child(exit_while_guards_are_closed, INNER_COPIES, &status);
+		ck_assert_msg(status == 0, "%x %s", status, text);
+	}
+}
+END_TEST
+
 START_TEST(an_error_aborts_by_default_and_a_leak_does_not)
 {
 	struct fixture f;
@@ -186,7 +226,8 @@ int
 main(void)
 {
 	const TTest *const tests[] = { row_30_mapped_guard_faults_with_the_address_and_the_class,
-				       row_31_children_are_silent_and_leaks_are_printed_without_a_driver };
+				       row_31_children_are_silent_and_leaks_are_printed_without_a_driver,
+				       a_guard_that_is_closed_while_the_process_exits_is_looked_at_before };
 	Suite *suite = suite_create("guard abort");
 	TCase *tcase = tcase_create("abort");
 

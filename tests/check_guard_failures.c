@@ -81,6 +81,7 @@ START_TEST(any_inner_operation_may_fail)
 		while (run_failing((enum inner_kind)kind, &toy_fail_in, n))
 			n++;
 		ck_assert_int_gt(n, 30);
+		ck_assert_int_eq(atomic_load(&toy_early), 0);
 	}
 }
 END_TEST

@@ -49,6 +49,7 @@ extern _Atomic int64_t table_live;    /* bytes from the host table */
 extern _Atomic int64_t table_fail_in; /* the allocation after so many fails; < 0: none */
 extern _Atomic int64_t toy_live;      /* blocks, streams, events of our backend */
 extern _Atomic int64_t toy_fail_in;   /* likewise, operations of our backend */
+extern _Atomic int64_t toy_early;     /* copies to memory that the one before has not left yet */
 extern _Atomic uint64_t toy_limit;    /* bytes; 0: none */
 extern _Atomic bool toy_gone;         /* no operation works any more */
 

@@ -15,7 +15,7 @@
 #define TOY_CAPABILITIES \
 	(SOMA_BACKEND_STREAM_ORDERED | SOMA_BACKEND_USE_TRACKING | SOMA_BACKEND_STREAMS | SOMA_BACKEND_FILLS)
 
-_Atomic int64_t toy_live, toy_fail_in = -1;
+_Atomic int64_t toy_live, toy_fail_in = -1, toy_early;
 _Atomic uint64_t toy_limit;
 _Atomic bool toy_gone;
 
@@ -25,6 +25,10 @@ struct soma_backend {
 	pthread_mutex_t mutex;
 	uint64_t last_id, used;
 	struct soma_backend_stream *streams, *legacy;
+	/* The latest copy to the host, which may be under way until its stream is past it. */
+	const void *into;
+	const struct soma_backend_stream *copier;
+	uint64_t copied_at;
 };
 
 /* Records outlive the stream: events and waits point there. */
@@ -371,12 +375,32 @@ toy_copy_from_host(struct soma_backend *toy, uint64_t to, const void *from, uint
 	return move(toy, (void *)(uintptr_t)to, from, bytes);
 }
 
+/* Memory that a copy may be writing to yet is used for something else. */
+static void
+note_early(struct soma_backend *toy, const void *memory)
+{
+	pthread_mutex_lock(&toy->mutex);
+	if (toy->into == memory && toy->copier->run < toy->copied_at)
+		atomic_fetch_add(&toy_early, 1);
+	toy->into = NULL;
+	pthread_mutex_unlock(&toy->mutex);
+}
+
 static enum soma_status
 toy_copy_to_host(struct soma_backend *toy, void *to, uint64_t from, uint64_t bytes,
 		 struct soma_backend_stream *stream)
 {
-	(void)stream;
-	return move(toy, to, (const void *)(uintptr_t)from, bytes);
+	note_early(toy, to);
+	enum soma_status status = move(toy, to, (const void *)(uintptr_t)from, bytes);
+
+	if (status != SOMA_STATUS_OK || stream == NULL)
+		return status;
+	pthread_mutex_lock(&toy->mutex);
+	toy->into = to;
+	toy->copier = stream;
+	toy->copied_at = ++stream->queued;
+	pthread_mutex_unlock(&toy->mutex);
+	return status;
 }
 
 static enum soma_status
@@ -391,8 +415,8 @@ toy_staging_alloc(struct soma_backend *toy, size_t size, void **memory)
 static void
 toy_staging_free(struct soma_backend *toy, void *memory, size_t size)
 {
-	(void)toy;
 	(void)size;
+	note_early(toy, memory);
 	free(memory);
 	atomic_fetch_sub(&toy_live, 1);
 }

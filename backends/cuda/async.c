@@ -163,6 +163,8 @@ check_free(struct cuda_scope *scope, const struct block *block, const struct som
 	struct soma_backend *self = scope->self;
 	enum soma_status status = cuda_is_capturing(scope, stream, capturing);
 
+	if (stream == NULL)
+		status = cuda_meet_errors(scope);
 	if (status != SOMA_STATUS_OK || !*capturing)
 		return status;
 	if (!self->captures)
@@ -188,7 +190,7 @@ give(struct cuda_scope *scope, uint64_t ptr, uint64_t size, struct soma_backend_
 				   "async: no block of %" PRIu64 " bytes is at 0x%" PRIx64, size, ptr);
 	enum soma_status status = check_free(scope, &block, stream, capturing);
 	if (status == SOMA_STATUS_OK)
-		status = CUDA_CALL_ON(scope, cuMemFreeAsync, ptr, cuda_handle(self, stream));
+		status = cuda_free_memory(scope, ptr, cuda_handle(self, stream), true);
 	if (status == SOMA_STATUS_OK)
 		blocks_gone(&self->blocks, ptr);
 	else

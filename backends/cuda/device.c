@@ -111,6 +111,49 @@ cuda_finish_own(struct soma_backend *self)
 	return status;
 }
 
+/* ---- frees -------------------------------------------------------------------------- */
+
+enum soma_status
+cuda_meet_errors(struct cuda_scope *scope)
+{
+	struct soma_backend *self = scope->self;
+	CUstreamCaptureStatus state;
+
+	return CUDA_CALL(self, cuStreamIsCapturing, self->own, &state);
+}
+
+static CUresult
+call_free(struct soma_backend *self, uint64_t ptr, CUstream stream, bool ordered)
+{
+	return ordered ? self->driver->cuMemFreeAsync(ptr, stream) : self->driver->cuMemFree(ptr);
+}
+
+/* An error of earlier work says nothing of this call.  The driver knows the block no more if the free has worked, and
+ * nor do we if its address was given out again already. */
+enum soma_status
+cuda_free_failed(struct cuda_scope *scope, uint64_t ptr, CUstream stream, bool ordered, CUresult result)
+{
+	const char *what = ordered ? "cuMemFreeAsync" : "cuMemFree";
+	struct soma_backend *self = scope->self;
+	struct block other;
+	char text[256];
+
+	if (cuda_enter_late(scope, result))
+		result = call_free(self, ptr, stream, ordered);
+	if (result == CUDA_SUCCESS)
+		return SOMA_STATUS_OK;
+	if (!cuda_is_of_work(result) || cuda_meaning_of(result).sticky)
+		return cuda_failed(self, result, what);
+	CUresult again = blocks_find(&self->blocks, ptr, &other) ? CUDA_ERROR_INVALID_VALUE
+								 : call_free(self, ptr, stream, ordered);
+	if (again != CUDA_SUCCESS && again != CUDA_ERROR_INVALID_VALUE)
+		return cuda_failed(self, again, what);
+	self->host->log(self->host->context, SOMA_BACKEND_LOG_ERROR,
+			cuda_result_text(self->driver, result, "of work that was queued before a free", text,
+					 sizeof text));
+	return SOMA_STATUS_OK;
+}
+
 /* ---- lists -------------------------------------------------------------------------- */
 
 static void

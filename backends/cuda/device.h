@@ -208,6 +208,27 @@ cuda_check_request(const struct soma_backend *self, uint64_t size, uint64_t alig
 	return cuda_refuse_request(self, size, alignment);
 }
 
+/*
+ * Gives memory back: on `stream`, or at once when `ordered` is not so.  That an error of earlier work comes with the
+ * answer does not make a free fail that has worked.  Where no stream was asked before, such an error is to be met by
+ * cuda_meet_errors(), with which the free does not begin.
+ */
+enum soma_status cuda_free_failed(struct cuda_scope *scope, uint64_t ptr, CUstream stream, bool ordered,
+				  CUresult result);
+static inline enum soma_status
+cuda_free_memory(struct cuda_scope *scope, uint64_t ptr, CUstream stream, bool ordered)
+{
+	const struct cuda_driver *driver = scope->self->driver;
+	CUresult result = ordered ? driver->cuMemFreeAsync(ptr, stream) : driver->cuMemFree(ptr);
+
+	if (__builtin_expect(result == CUDA_SUCCESS, 1))
+		return SOMA_STATUS_OK;
+	return cuda_free_failed(scope, ptr, stream, ordered, result);
+}
+
+/* A question that changes nothing and is answered with the error of earlier work, if there is one. */
+enum soma_status cuda_meet_errors(struct cuda_scope *scope);
+
 /* ---- fork.c ---- */
 void cuda_fork_enter(struct soma_backend *self);
 void cuda_fork_leave(struct soma_backend *self);

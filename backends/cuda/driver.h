@@ -36,6 +36,9 @@ struct cuda_meaning {
 };
 struct cuda_meaning cuda_meaning_of(CUresult result);
 
+/* The 7xx are of launched work, whichever call met them. */
+bool cuda_is_of_work(CUresult result);
+
 /* "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)", the driver's own words. */
 const char *cuda_result_text(const struct cuda_driver *driver, CUresult result, const char *what,
 			     char *buffer, size_t size);

@@ -52,9 +52,8 @@ cuda_meaning_of(CUresult result)
 	return (struct cuda_meaning){ SOMA_STATUS_DRIVER, false };
 }
 
-/* The 7xx are of launched work, whichever call met them. */
-static bool
-is_of_work(CUresult result)
+bool
+cuda_is_of_work(CUresult result)
 {
 	return (int)result >= 700 && (int)result < 800;
 }
@@ -67,7 +66,7 @@ record(struct soma_backend *self, CUresult result, const char *what, struct soma
 	struct cuda_meaning meaning = cuda_meaning_of(result);
 	int none = 0;
 
-	if (meaning.sticky || is_of_work(result))
+	if (meaning.sticky || cuda_is_of_work(result))
 		error->flags |= SOMA_BACKEND_ERROR_DEFERRED;
 	snprintf(text, sizeof text, "%s: %s%s", self->name,
 		 cuda_result_text(self->driver, result, what, said, sizeof said),

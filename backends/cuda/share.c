@@ -143,7 +143,10 @@ async_import_free(struct soma_backend *self, struct soma_backend_import *import,
 		status = cuda_refuse(self->host, SOMA_STATUS_INVALID_VALUE,
 				     "async: no block of this import is at 0x%" PRIx64, ptr);
 	else if (status == SOMA_STATUS_OK) {
-		status = CUDA_CALL(self, cuMemFreeAsync, ptr, cuda_handle(self, stream));
+		if (stream == NULL)
+			status = cuda_meet_errors(&scope);
+		if (status == SOMA_STATUS_OK)
+			status = cuda_free_memory(&scope, ptr, cuda_handle(self, stream), true);
 		if (status == SOMA_STATUS_OK)
 			blocks_gone(&self->blocks, ptr);
 		else

@@ -12,31 +12,34 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum {
+	STEP_MAPPED = 1, /* the caller's */
+	STEP_BACKED = 2, /* with memory: also what could not be unmapped when a map had failed */
+};
+
 struct span {
 	struct cuda_link link;
 	uint64_t address, size, steps;
-	unsigned char mapped[]; /* a bit a step */
+	unsigned char state[]; /* one a step */
 };
 
 static size_t
 span_bytes(uint64_t steps)
 {
-	return sizeof(struct span) + (steps + 7) / 8;
+	return sizeof(struct span) + steps;
 }
 
 static bool
 is_mapped(const struct span *span, uint64_t step)
 {
-	return (span->mapped[step / 8] >> step % 8 & 1) != 0;
+	return (span->state[step] & STEP_MAPPED) != 0;
 }
 
 static void
-set_mapped(struct span *span, uint64_t step, bool mapped)
+set_mapped(struct span *span, uint64_t from, uint64_t to, bool mapped)
 {
-	unsigned char bit = (unsigned char)(1u << step % 8);
-
-	span->mapped[step / 8] =
-		(unsigned char)(mapped ? span->mapped[step / 8] | bit : span->mapped[step / 8] & ~bit);
+	for (; from < to; from++)
+		span->state[from] = mapped ? STEP_MAPPED | STEP_BACKED : span->state[from] & STEP_BACKED;
 }
 
 static enum soma_status
@@ -75,6 +78,8 @@ cuda_span_reserve(struct soma_backend *self, uint64_t size, uint64_t alignment, 
 	if (status == SOMA_STATUS_OK) {
 		status = CUDA_CALL(self, cuMemAddressReserve, &at, size,
 				   alignment > self->granularity ? alignment : 0, 0, 0);
+		if (status != SOMA_STATUS_OK && at != 0) /* an error of earlier work */
+			CUDA_GIVE(self, cuMemAddressFree, at, size);
 		cuda_leave(&scope);
 	}
 	if (status != SOMA_STATUS_OK) {
@@ -106,6 +111,7 @@ find(struct soma_backend *self, uint64_t address, uint64_t size)
 
 /* ---- memory: under the lock, within a scope --------------------------------------------- */
 
+/* A call that answers with an error of earlier work may have done its own all the same. */
 static enum soma_status
 map_step(struct soma_backend *self, uint64_t address)
 {
@@ -113,63 +119,101 @@ map_step(struct soma_backend *self, uint64_t address)
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, self->ordinal },
 	};
-	CUmemGenericAllocationHandle memory;
+	CUmemGenericAllocationHandle memory = 0;
 	enum soma_status status = CUDA_CALL(self, cuMemCreate, &memory, self->granularity, &props, 0);
 
-	if (status != SOMA_STATUS_OK)
-		return status;
-	status = CUDA_CALL(self, cuMemMap, address, self->granularity, 0, memory, 0);
+	if (status == SOMA_STATUS_OK)
+		status = CUDA_CALL(self, cuMemMap, address, self->granularity, 0, memory, 0);
 	/* A mapping keeps the memory; the handle is not needed. */
-	if (!cuda_is_lost(self) && self->driver->cuMemRelease(memory) != CUDA_SUCCESS &&
+	if (memory != 0 && !cuda_is_lost(self) && self->driver->cuMemRelease(memory) != CUDA_SUCCESS &&
 	    self->driver->cuMemRelease(memory) != CUDA_SUCCESS)
 		self->host->log(self->host->context, SOMA_BACKEND_LOG_ERROR,
 				"a step of a span stays with the driver: its handle could not be released");
 	return status;
 }
 
+/* Takes the memory away that the caller has not got: what cannot be, in two tries, is left for the next map, or for
+ * the span's release.  Not recorded: it is not what the caller's call failed for. */
+static void
+clear_steps(struct soma_backend *self, struct span *span, uint64_t from, uint64_t to)
+{
+	const struct cuda_driver *driver = self->driver;
+
+	for (; from < to && !cuda_is_lost(self); from++) {
+		uint64_t at = span->address + from * self->granularity;
+		if (span->state[from] == STEP_BACKED &&
+		    (driver->cuMemUnmap(at, self->granularity) == CUDA_SUCCESS ||
+		     driver->cuMemUnmap(at, self->granularity) == CUDA_SUCCESS))
+			span->state[from] = 0;
+	}
+}
+
+/* Memory behind every step, and access to all of it. */
 static enum soma_status
-map_steps(struct soma_backend *self, struct span *span, uint64_t from, uint64_t to)
+back_steps(struct soma_backend *self, struct span *span, uint64_t from, uint64_t to)
 {
 	const CUmemAccessDesc access = {
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, self->ordinal },
 		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
-	uint64_t at = span->address + from * self->granularity, step = from;
 	enum soma_status status = SOMA_STATUS_OK;
 
-	for (; step < to && status == SOMA_STATUS_OK; step++) {
+	for (uint64_t step = from; step < to && status == SOMA_STATUS_OK; step++) {
+		if (span->state[step] & STEP_BACKED)
+			continue;
 		status = map_step(self, span->address + step * self->granularity);
 		if (status == SOMA_STATUS_OK)
-			set_mapped(span, step, true);
+			span->state[step] = STEP_BACKED;
 	}
-	if (status == SOMA_STATUS_OK)
-		status = CUDA_CALL(self, cuMemSetAccess, at, (to - from) * self->granularity, &access, 1);
-	if (status == SOMA_STATUS_OK || cuda_is_lost(self))
+	if (status != SOMA_STATUS_OK)
 		return status;
-	for (uint64_t i = from; i < to; i++)
-		if (is_mapped(span, i) && self->driver->cuMemUnmap(span->address + i * self->granularity,
-								   self->granularity) == CUDA_SUCCESS)
-			set_mapped(span, i, false);
+	return CUDA_CALL(self, cuMemSetAccess, span->address + from * self->granularity,
+			 (to - from) * self->granularity, &access, 1);
+}
+
+static enum soma_status
+map_steps(struct soma_backend *self, struct span *span, uint64_t from, uint64_t to)
+{
+	enum soma_status status = back_steps(self, span, from, to);
+
+	if (status == SOMA_STATUS_OK)
+		set_mapped(span, from, to, true);
+	else
+		clear_steps(self, span, from, to);
+	return status;
+}
+
+static enum soma_status
+unmap_step(struct soma_backend *self, struct span *span, uint64_t step)
+{
+	enum soma_status status =
+		CUDA_CALL(self, cuMemUnmap, span->address + step * self->granularity, self->granularity);
+
+	if (status == SOMA_STATUS_OK)
+		span->state[step] = 0;
 	return status;
 }
 
 /* What was unmapped before a step failed gets memory again, so that a failure has had no effect but on contents
- * that the caller gave up. */
+ * that the caller gave up.  If that fails too, it is unmapped for the caller, and a step that stays mapped with the
+ * driver does not fault until it is mapped and unmapped again. */
 static enum soma_status
 unmap_steps(struct soma_backend *self, struct span *span, uint64_t from, uint64_t to)
 {
 	enum soma_status status = SOMA_STATUS_OK;
 	uint64_t step = from;
 
-	for (; step < to && status == SOMA_STATUS_OK; step++) {
-		status = CUDA_CALL(self, cuMemUnmap, span->address + step * self->granularity,
-				   self->granularity);
-		if (status == SOMA_STATUS_OK)
-			set_mapped(span, step, false);
+	for (; step < to && status == SOMA_STATUS_OK; step++)
+		status = unmap_step(self, span, step);
+	if (status == SOMA_STATUS_OK || cuda_is_lost(self))
+		return status;
+	if (back_steps(self, span, from, to) == SOMA_STATUS_OK) {
+		set_mapped(span, from, to, true);
+		return status;
 	}
-	if (status != SOMA_STATUS_OK && step - 1 > from && !cuda_is_lost(self))
-		(void)map_steps(self, span, from, step - 1);
-	return status;
+	set_mapped(span, from, to, false);
+	clear_steps(self, span, from, to);
+	return cuda_is_lost(self) ? status : SOMA_STATUS_OK;
 }
 
 /* Whether all of it is mapped, or nothing. */
@@ -251,6 +295,7 @@ release(struct soma_backend *self, uint64_t address, uint64_t size)
 		return cuda_refuse(self->host, SOMA_STATUS_INVALID_VALUE,
 				   "%s: the span at 0x%" PRIx64 " is not wholly unmapped", self->name,
 				   address);
+	clear_steps(self, span, 0, span->steps);
 	enum soma_status status = CUDA_CALL(self, cuMemAddressFree, address, size);
 	if (status == SOMA_STATUS_OK)
 		forget(self, span);
@@ -278,7 +323,7 @@ cuda_spans_close(struct soma_backend *self)
 	while (self->spans.next != &self->spans) {
 		struct span *span = (struct span *)(void *)self->spans.next;
 		for (uint64_t i = 0; i < span->steps; i++)
-			if (is_mapped(span, i))
+			if (span->state[i] != 0)
 				CUDA_GIVE(self, cuMemUnmap, span->address + i * self->granularity,
 					  self->granularity);
 		CUDA_GIVE(self, cuMemAddressFree, span->address, span->size);

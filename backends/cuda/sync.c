@@ -125,8 +125,10 @@ give(struct cuda_scope *scope, uint64_t ptr, uint64_t size, struct soma_backend_
 				   "sync: no block of %" PRIu64 " bytes is at 0x%" PRIx64, size, ptr);
 	if (stream != NULL)
 		status = wait_for(self, stream);
+	else
+		status = cuda_meet_errors(scope);
 	if (status == SOMA_STATUS_OK)
-		status = CUDA_CALL_ON(scope, cuMemFree, ptr);
+		status = cuda_free_memory(scope, ptr, NULL, false);
 	if (status == SOMA_STATUS_OK)
 		blocks_gone(&self->blocks, ptr);
 	else

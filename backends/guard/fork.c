@@ -52,14 +52,13 @@ after_fork_child(void)
 	unlock_all(true);
 }
 
-/* The inner backend, and the program's listener, may be gone already. */
+/* The inner backend, and the program's listener, may be gone already.  Other threads may run still: a guard that one of
+ * them closes meanwhile stays until it was looked at. */
 static void
 at_exit(void)
 {
 	pthread_mutex_lock(&list_lock);
-	struct soma_backend *g = open_guards;
-	pthread_mutex_unlock(&list_lock);
-	for (; g != NULL; g = g->next_open) {
+	for (struct soma_backend *g = open_guards; g != NULL; g = g->next_open) {
 		if (guard_is_idle(g))
 			continue;
 		pthread_mutex_lock(&g->reporter.mutex);
@@ -68,6 +67,7 @@ at_exit(void)
 		pthread_mutex_unlock(&g->reporter.mutex);
 		leak_report(g);
 	}
+	pthread_mutex_unlock(&list_lock);
 }
 
 static void

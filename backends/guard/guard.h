@@ -84,6 +84,7 @@ struct soma_backend {
 	struct soma_backend_event *edge; /* inner; order that the program forgot */
 	void *staging;
 	size_t staging_size;
+	bool staging_busy; /* the inner backend may write there yet: a wait for it has failed */
 
 	struct stacks stacks;
 	struct reporter reporter;

@@ -156,25 +156,45 @@ find_damage(struct damage *damage, const uint8_t *at, uint64_t address, uint64_t
 	}
 }
 
+/*
+ * Under probe_lock, around everything that has the inner backend write to the staging memory: that is in use until
+ * a wait has worked, and nothing is queued for it before.
+ */
+static bool
+wait_for_staging(struct soma_backend *g)
+{
+	if (g->staging_busy && g->own != NULL)
+		g->staging_busy = g->ops->stream_synchronize(g->inner, g->own) != SOMA_STATUS_OK;
+	return !g->staging_busy;
+}
+
+static bool
+copy_to_staging(struct soma_backend *g, uint64_t ptr, uint64_t bytes)
+{
+	if (!wait_for_staging(g) ||
+	    g->ops->copy_to_host(g->inner, g->staging, ptr, bytes, g->own) != SOMA_STATUS_OK)
+		return false;
+	g->staging_busy = g->own != NULL;
+	return wait_for_staging(g);
+}
+
 /* False: the backend failed. */
 static bool
 compare_copy(struct soma_backend *g, uint64_t ptr, uint64_t bytes, uint32_t pattern, struct damage *damage)
 {
-	enum soma_status status = SOMA_STATUS_OK;
+	bool copied = true;
 
 	pthread_mutex_lock(&g->probe_lock);
-	while (bytes > 0 && status == SOMA_STATUS_OK) {
+	while (bytes > 0 && copied) {
 		uint64_t part = bytes < g->staging_size ? bytes : g->staging_size;
-		status = g->ops->copy_to_host(g->inner, g->staging, ptr, part, g->own);
-		if (status == SOMA_STATUS_OK && g->own != NULL)
-			status = g->ops->stream_synchronize(g->inner, g->own);
-		if (status == SOMA_STATUS_OK)
+		copied = copy_to_staging(g, ptr, part);
+		if (copied)
 			find_damage(damage, g->staging, ptr, part, pattern);
 		ptr += part;
 		bytes -= part;
 	}
 	pthread_mutex_unlock(&g->probe_lock);
-	return status == SOMA_STATUS_OK;
+	return copied;
 }
 
 static bool
@@ -217,15 +237,14 @@ add_ranges(const struct block *block, struct soma_backend_scan *ranges)
 	return count;
 }
 
-/* Under probe_lock; the ranges are in the staging memory.  False: the backend failed. */
+/* Under probe_lock; the ranges are in the staging memory.  False: the backend failed; some of it may be queued. */
 static bool
 run_scan(struct soma_backend *g, size_t count)
 {
-	enum soma_status status = g->ops->scan(g->inner, g->staging, count, g->own);
+	bool queued = g->ops->scan(g->inner, g->staging, count, g->own) == SOMA_STATUS_OK;
 
-	if (status == SOMA_STATUS_OK && g->own != NULL)
-		status = g->ops->stream_synchronize(g->inner, g->own);
-	return status == SOMA_STATUS_OK;
+	g->staging_busy = g->own != NULL;
+	return wait_for_staging(g) && queued;
 }
 
 void
@@ -238,7 +257,8 @@ memory_sift(struct soma_backend *g, const struct block *const *blocks, uint32_t 
 	if (g->direct || !(g->info.capabilities & SOMA_BACKEND_SCANS))
 		return;
 	pthread_mutex_lock(&g->probe_lock);
-	for (uint32_t i = 0; i < count; i++) {
+	bool ready = wait_for_staging(g);
+	for (uint32_t i = 0; i < count && ready; i++) {
 		counts[i] = add_ranges(blocks[i], ranges + at);
 		at += counts[i];
 	}

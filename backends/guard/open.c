@@ -129,7 +129,8 @@ give_streams(struct soma_backend *g)
 		g->ops->event_destroy(g->inner, g->edge);
 	if (g->own != NULL)
 		g->ops->stream_destroy(g->inner, g->own);
-	if (g->staging != NULL)
+	/* What may be written yet is the inner backend's to give back, when it has waited. */
+	if (g->staging != NULL && (!g->staging_busy || g->ops->synchronize(g->inner) == SOMA_STATUS_OK))
 		g->ops->staging_free(g->inner, g->staging, g->staging_size);
 }
 

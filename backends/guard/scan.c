@@ -16,7 +16,8 @@ is_dressed(const struct soma_backend *g, const struct block *block)
 
 	return g->direct || alloc->lane == CLOCKS_HOST ||
 	       alloc->tick <= g->clocks.lanes[CLOCKS_HOST].now.tick[alloc->lane] ||
-	       (alloc->lane < g->lane_room && alloc->tick <= g->lanes[alloc->lane]->filled_tick);
+	       (alloc->lane < g->lane_room && g->lanes[alloc->lane] != NULL &&
+		alloc->tick <= g->lanes[alloc->lane]->filled_tick);
 }
 
 /* Under the lock.  Live blocks, and freed ones that lie in their list; not the damaged. */

@@ -43,6 +43,9 @@ table_fail(void *context, const struct soma_backend_error *error)
 			 after);
 	soma__error_sizes(error->requested, error->current, error->remaining, error->limit);
 	soma__error_driver(error->driver_code);
+	/* Told once, and perhaps to somebody who only looks whether work is over and has nobody to tell. */
+	if (error->flags & SOMA_BACKEND_ERROR_DEFERRED)
+		soma__log(SOMA_LOG_ERROR, "%s", soma_error_last()->text);
 	return error->status;
 }
 
