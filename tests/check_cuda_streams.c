@@ -471,6 +471,33 @@ START_TEST(other_streams_go_on_beside_a_capture)
 }
 END_TEST
 
+/* It would be over with the capture, which is somebody else's. */
+START_TEST(a_device_with_a_capture_is_not_waited_for)
+{
+	for (size_t i = 0; i < BOTH; i++) {
+		start(both[i], FAKE_IMMEDIATE);
+		struct soma_backend_stream *stream = stream_new();
+		CUstream foreign;
+		push_context(0);
+		ck_assert_int_eq(driver()->cuStreamCreate(&foreign, 0), CUDA_SUCCESS);
+		pop_context(0);
+		begin_capture(native(stream), CU_STREAM_CAPTURE_MODE_RELAXED);
+		REFUSED(STREAM_MISUSE, "in a capture", ops->synchronize(self));
+		end_capture(native(stream));
+		begin_capture(foreign, CU_STREAM_CAPTURE_MODE_GLOBAL);
+		REFUSED(STREAM_MISUSE, "IMPLICIT", ops->synchronize(self));
+		end_capture(foreign);
+		ops->stream_destroy(self, stream);
+		OK(ops->synchronize(self));
+		push_context(0);
+		driver()->cuStreamDestroy(foreign);
+		pop_context(0);
+		close_backend();
+		fake.restart();
+	}
+}
+END_TEST
+
 START_TEST(the_legacy_stream_is_refused_while_a_blocking_one_is_captured)
 {
 	struct soma_backend_stream *legacy, *blocking;
@@ -522,5 +549,6 @@ CUDA_MAIN("cuda streams", streams_have_the_flags_that_they_were_made_with,
 	  a_thread_with_another_context_or_none_keeps_it, a_free_that_records_is_a_free_and_a_record,
 	  an_event_stands_for_its_latest_record, an_event_may_go_before_what_waits_for_it,
 	  a_capturing_stream_is_refused_and_its_capture_stays_whole, other_streams_go_on_beside_a_capture,
+	  a_device_with_a_capture_is_not_waited_for,
 	  the_legacy_stream_is_refused_while_a_blocking_one_is_captured,
 	  with_capture_graph_the_graph_owns_what_is_allocated)

@@ -4,7 +4,8 @@
  * and sync.c have blocks, and the two modules' tables.
  *
  * Locks: `lists` covers the lists of what must be given back at close, a shard of `blocks` its blocks, the
- * spans' lock their table.  No lock is held over a call of the driver, but for spans.
+ * spans' lock their table.  No lock is held over a call of the driver, but for spans, and `lists` while streams are
+ * asked whether they are in a capture.
  */
 #ifndef SOMA_BACKENDS_CUDA_DEVICE_H
 #define SOMA_BACKENDS_CUDA_DEVICE_H

@@ -102,6 +102,28 @@ static const char kernel[] = ".version 6.0\n"
 			     "	bra next_word;\n"
 			     "}\n";
 
+/* A driver may bring a kernel to the device by its first launch only, and wait for other streams there: so one is
+ * made here, over no ranges, and not in the middle of somebody's work. */
+static CUresult
+launch_empty(struct soma_backend *self, const char **what)
+{
+	const struct cuda_driver *driver = self->driver;
+	uint64_t ranges = 0;
+	uint32_t count = 0;
+	void *parameters[] = { &ranges, &count };
+	CUresult result = driver->cuModuleGetFunction(&self->scan, self->module, "soma_scan");
+
+	*what = "cuModuleGetFunction";
+	if (result != CUDA_SUCCESS)
+		return result;
+	*what = "cuLaunchKernel";
+	result = driver->cuLaunchKernel(self->scan, 1, 1, 1, 1, 1, 1, 0, self->own, parameters, NULL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*what = "cuStreamSynchronize";
+	return driver->cuStreamSynchronize(self->own);
+}
+
 void
 cuda_scan_open(struct soma_backend *self)
 {
@@ -111,8 +133,7 @@ cuda_scan_open(struct soma_backend *self)
 	CUresult result = driver->cuModuleLoadData(&self->module, kernel);
 
 	if (result == CUDA_SUCCESS) {
-		what = "cuModuleGetFunction";
-		result = driver->cuModuleGetFunction(&self->scan, self->module, "soma_scan");
+		result = launch_empty(self, &what);
 		if (result != CUDA_SUCCESS && !cuda_meaning_of(result).sticky)
 			(void)driver->cuModuleUnload(self->module);
 	}

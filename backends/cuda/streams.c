@@ -176,13 +176,16 @@ cuda_stream_destroy(struct soma_backend *self, struct soma_backend_stream *strea
 {
 	if (self->forked)
 		return;
+	/* What is in the list can be asked for captures. */
+	cuda_link_remove(self, &stream->link);
 	bool given = give_handle(self, stream);
 
-	if (!given && !self->closing)
+	if (!given && !self->closing) {
+		cuda_link_add(self, &self->streams, &stream->link);
 		return;
+	}
 	if (!given)
 		(void)give_handle(self, stream);
-	cuda_link_remove(self, &stream->link);
 	self->host->free(self->host->context, stream, sizeof *stream);
 }
 
@@ -260,6 +263,42 @@ cuda_stream_synchronize(struct soma_backend *self, struct soma_backend_stream *s
 	return status;
 }
 
+/* The first of our streams that is in a capture; 0: none is.  The legacy stream is asked first, which knows of every
+ * blocking one. */
+static CUresult
+find_capturing(struct soma_backend *self, uint64_t *id)
+{
+	CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult result = self->driver->cuStreamIsCapturing(CU_STREAM_LEGACY, &state);
+
+	*id = 0;
+	pthread_mutex_lock(&self->lists);
+	for (struct cuda_link *at = self->streams.next;
+	     at != &self->streams && result == CUDA_SUCCESS && *id == 0; at = at->next) {
+		const struct soma_backend_stream *stream = (struct soma_backend_stream *)(void *)at;
+		result = self->driver->cuStreamIsCapturing(stream->handle, &state);
+		*id = state != CU_STREAM_CAPTURE_STATUS_NONE ? stream->id : 0;
+	}
+	pthread_mutex_unlock(&self->lists);
+	return result;
+}
+
+/* To wait for a context spoils every capture in it, in whatever mode. */
+static enum soma_status
+refuse_captures(struct soma_backend *self)
+{
+	uint64_t id;
+	CUresult result = find_capturing(self, &id);
+
+	if (result != CUDA_SUCCESS)
+		return cuda_failed(self, result, "cuStreamIsCapturing");
+	if (id == 0)
+		return SOMA_STATUS_OK;
+	return cuda_refuse(self->host, SOMA_STATUS_STREAM_MISUSE,
+			   "%s: stream %" PRIu64 " is in a capture, which waiting for the device would spoil",
+			   self->name, id);
+}
+
 enum soma_status
 cuda_synchronize(struct soma_backend *self)
 {
@@ -268,7 +307,9 @@ cuda_synchronize(struct soma_backend *self)
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	status = CUDA_CALL_SYNC(self, cuCtxSynchronize);
+	status = refuse_captures(self);
+	if (status == SOMA_STATUS_OK)
+		status = CUDA_CALL_SYNC(self, cuCtxSynchronize);
 	cuda_leave(&scope);
 	return status;
 }

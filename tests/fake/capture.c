@@ -50,6 +50,21 @@ captures_forbid(struct thread *thread)
 	return result;
 }
 
+/* Waiting for a whole context conflicts with a capture in it, in whatever mode. */
+CUresult
+captures_conflict(struct fake_context *context)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (struct capture *c = world.captures; c != NULL; c = c->next) {
+		if (c->origin->context != context)
+			continue;
+		capture_invalidate(c);
+		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	return result;
+}
+
 /* The legacy stream would wait for blocking streams that are capturing. */
 CUresult
 capture_legacy(struct fake_context *context, bool asks)

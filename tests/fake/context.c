@@ -286,6 +286,8 @@ synchronize(CUcontext context)
 	if (context == NULL)
 		context = context_current();
 	CUresult result = check_context(context);
+	if (result == CUDA_SUCCESS)
+		result = captures_conflict(context);
 	if (result != CUDA_SUCCESS)
 		return result;
 	drive_context(context);

@@ -378,6 +378,7 @@ CUresult graph_alloc(struct capture *capture, struct pool *pool, uint64_t bytes,
 CUresult capture_add(struct capture *capture, struct op *op);
 CUresult capture_status(struct lane *lane); /* what a call on a captured stream that may not be answers */
 CUresult captures_forbid(struct thread *thread); /* of an UNSAFE call */
+CUresult captures_conflict(struct fake_context *context);
 /* Of a call on the legacy stream; asking alone does the captures no harm. */
 CUresult capture_legacy(struct fake_context *context, bool asks);
 void capture_invalidate(struct capture *capture);
