@@ -32,11 +32,13 @@ cuda_enter_push(struct soma_backend *self, struct cuda_scope *scope)
 	return status;
 }
 
-/* What a driver may say in another context: that it is the wrong one, or what is wrong with that one. */
+/* What a driver may say in another context: that it is the wrong one, or what is wrong with that one.  The
+ * documentation has INVALID_CONTEXT alone, for default streams where no context is current. */
 static bool
 is_of_context(CUresult result)
 {
 	return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_INVALID_HANDLE ||
+	       result == CUDA_ERROR_INVALID_VALUE ||
 	       (cuda_meaning_of(result).sticky && result != CUDA_ERROR_NOT_INITIALIZED &&
 		result != CUDA_ERROR_DEINITIALIZED);
 }

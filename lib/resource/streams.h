@@ -6,8 +6,8 @@
  * legacy default stream.  A destroyed stream's slot is used again only when all that was
  * queued on it is known to be done: an id that is not found stands for a stream that is complete.
  *
- * A stream's mutex is held while an event is recorded behind a free and while events are queried,
- * neither of which waits; so pending frees are in the stream's order.  Not held while frees are
+ * A stream's mutex is held while an event is recorded behind a free, over the op free_recorded, and while events are
+ * queried, none of which waits; so pending frees are in the stream's order.  Not held while frees are
  * completed, nor while a stream is waited for.
  *
  * Using a stream while it is being destroyed is the caller's error; freeing its blocks is not: a free pins the
