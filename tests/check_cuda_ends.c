@@ -238,13 +238,13 @@ START_TEST(a_block_that_ended_unseen_takes_no_room_for_ever)
 
 	blocks_init(&blocks, &host);
 	for (int i = 0; i < 1000; i++)
-		ck_assert(blocks_add(&blocks, &block));
+		ck_assert(blocks_add(&blocks, block.ptr, 1, NULL, BLOCK_GRAPH));
 	for (int i = 0; i < 1000; i++) {
 		ck_assert(blocks_take(&blocks, block.ptr, 1, NULL, &block));
 		blocks_restore(&blocks, &block);
 		ck_assert(blocks_take(&blocks, block.ptr, 1, NULL, &block));
 		blocks_gone(&blocks, block.ptr);
-		ck_assert(blocks_add(&blocks, &block));
+		ck_assert(blocks_add(&blocks, block.ptr, 1, NULL, BLOCK_GRAPH));
 	}
 	ck_assert_int_eq(allocs, 1);
 	blocks_fini(&blocks);

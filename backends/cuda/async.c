@@ -127,9 +127,7 @@ take(struct cuda_scope *scope, uint64_t size, struct soma_backend_stream *stream
 		return status;
 	status = cuda_finish(self, stream);
 	if (status == SOMA_STATUS_OK &&
-	    !blocks_add(&self->blocks, &(struct block){ .ptr = *ptr,
-							.size = size,
-							.kind = capturing ? BLOCK_GRAPH : BLOCK_OWN }))
+	    !blocks_add(&self->blocks, *ptr, size, NULL, capturing ? BLOCK_GRAPH : BLOCK_OWN))
 		status = SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (status != SOMA_STATUS_OK && !cuda_is_lost(self))
 		(void)self->driver->cuMemFreeAsync(*ptr, cuda_handle(self, stream));

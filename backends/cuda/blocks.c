@@ -90,17 +90,20 @@ has_room(const struct blocks_shard *shard)
 }
 
 bool
-blocks_add(struct blocks *blocks, const struct block *block)
+blocks_add(struct blocks *blocks, uint64_t ptr, uint64_t size, const void *owner, enum block_kind kind)
 {
-	uint64_t hashed = hash(block->ptr);
+	uint64_t hashed = hash(ptr);
 	struct blocks_shard *shard = shard_of(blocks, hashed);
 
 	pthread_mutex_lock(&shard->mutex);
 	bool room = has_room(shard) || grow(blocks, shard);
 	if (room) {
-		struct block *slot = slot_of(shard, block->ptr, hashed);
+		struct block *slot = slot_of(shard, ptr, hashed);
 		shard->added += slot->ptr == 0; /* a graph's memory may have ended unseen */
-		*slot = *block;
+		slot->ptr = ptr;
+		slot->size = size;
+		slot->owner = owner;
+		slot->kind = kind;
 	}
 	pthread_mutex_unlock(&shard->mutex);
 	return room;

@@ -47,7 +47,7 @@ void blocks_init(struct blocks *blocks, const struct soma_backend_host *host);
 void blocks_fini(struct blocks *blocks);
 
 /* False without memory, recorded. */
-bool blocks_add(struct blocks *blocks, const struct block *block);
+bool blocks_add(struct blocks *blocks, uint64_t ptr, uint64_t size, const void *owner, enum block_kind kind);
 
 /* Reads the block at `ptr`.  False: there is none. */
 bool blocks_find(struct blocks *blocks, uint64_t ptr, struct block *block);

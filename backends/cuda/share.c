@@ -117,8 +117,7 @@ async_import_block(struct soma_backend *self, struct soma_backend_import *import
 		return status;
 	memcpy(&data, name->opaque, sizeof data);
 	status = CUDA_CALL(self, cuMemPoolImportPointer, &at, import->pool, &data);
-	if (status == SOMA_STATUS_OK &&
-	    !blocks_add(&self->blocks, &(struct block){ at, 0, import, BLOCK_IMPORTED })) {
+	if (status == SOMA_STATUS_OK && !blocks_add(&self->blocks, at, 0, import, BLOCK_IMPORTED)) {
 		(void)CUDA_CALL(self, cuMemFreeAsync, at, self->own);
 		status = SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	}

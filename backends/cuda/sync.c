@@ -71,7 +71,7 @@ take(struct soma_backend *self, uint64_t size, CUdeviceptr *ptr)
 
 	if (status != SOMA_STATUS_OK)
 		return status;
-	if (blocks_add(&self->blocks, &(struct block){ .ptr = *ptr, .size = size, .kind = BLOCK_OWN }))
+	if (blocks_add(&self->blocks, *ptr, size, NULL, BLOCK_OWN))
 		return SOMA_STATUS_OK;
 	(void)self->driver->cuMemFree(*ptr);
 	return SOMA_STATUS_OUT_OF_HOST_MEMORY;

@@ -120,6 +120,12 @@ soma_resource_device(const struct soma_resource *resource)
 
 /* ---- allocation ------------------------------------------------------------------------------ */
 
+static enum soma_status
+refuse_nothing(void)
+{
+	return soma__fail(INVALID_VALUE, "a request for 0 bytes: expected at least 1");
+}
+
 static inline enum soma_status
 check_request(const struct soma_request *request)
 {
@@ -129,7 +135,7 @@ check_request(const struct soma_request *request)
 		return soma__fail(INVALID_VALUE, "a request's size field is %" PRIu64 ", expected %" PRIu64,
 				  request->size, sizeof *request);
 	if (request->bytes == 0)
-		return soma__fail(INVALID_VALUE, "a request for 0 bytes: expected at least 1");
+		return refuse_nothing();
 	if ((alignment & (alignment - 1)) != 0)
 		return soma__fail(INVALID_VALUE, "alignment %" PRIu64 ": expected a power of two", alignment);
 	if (request->tag >= SOMA_TAG_COUNT_MAX)
@@ -144,27 +150,34 @@ attempt_materialize(struct soma__call *call)
 	return call->via->ops->materialize(call->via, call);
 }
 
-static inline enum soma_status
-start_call(struct soma_resource *resource, const struct soma_request *request, struct soma__call *call)
+/* Field by field: this is on every request's way. */
+static inline void
+fill_call(struct soma_resource *resource, uint64_t bytes, uint64_t alignment, uint64_t stream,
+	  uint64_t pressure, uint32_t tag, struct soma__call *call)
 {
-	enum soma_status status = check_request(request);
-
-	if (status != SOMA_STATUS_OK)
-		return status;
-	/* Field by field: this is on every request's way. */
 	call->via = resource;
-	call->bytes = request->bytes;
-	call->alignment = request->alignment;
-	call->stream = request->stream;
-	call->pressure = request->pressure;
-	call->tag = request->tag != SOMA_TAG_NONE ? request->tag : soma__self.tag;
+	call->bytes = bytes;
+	call->alignment = alignment;
+	call->stream = stream;
+	call->pressure = pressure;
+	call->tag = tag != SOMA_TAG_NONE ? tag : soma__self.tag;
 	call->index = soma__thread_index();
 	call->prepaid = false;
 	call->hopeless = false;
 	call->tenant = NULL;
 	call->domain = NULL;
 	call->refused = NULL;
-	return SOMA_STATUS_OK;
+}
+
+static inline enum soma_status
+start_call(struct soma_resource *resource, const struct soma_request *request, struct soma__call *call)
+{
+	enum soma_status status = check_request(request);
+
+	if (status == SOMA_STATUS_OK)
+		fill_call(resource, request->bytes, request->alignment, request->stream, request->pressure,
+			  request->tag, call);
+	return status;
 }
 
 enum soma_status
@@ -243,12 +256,12 @@ enum soma_status
 soma_resource_allocate_with_reservation_pressure(struct soma_resource *resource, uint64_t bytes,
 						 uint64_t stream, uint64_t pressure, struct soma_block *block)
 {
-	return soma_resource_materialize(resource,
-					 &(struct soma_request){ .size = sizeof(struct soma_request),
-								 .bytes = bytes,
-								 .stream = stream,
-								 .pressure = pressure },
-					 block);
+	struct soma__call call;
+
+	if (bytes == 0)
+		return refuse_nothing();
+	fill_call(resource, bytes, 0, stream, pressure, SOMA_TAG_NONE, &call);
+	return run_call(&call, block);
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------- */

@@ -17,10 +17,17 @@ op_new(enum op_kind kind, const char *what)
 
 	if (op != NULL) {
 		spare = op->next;
-		struct dep *deps = op->deps;
-		struct use *uses = op->uses;
-		unsigned dep_room = op->dep_room, use_room = op->use_room;
-		*op = (struct op){ .deps = deps, .uses = uses, .dep_room = dep_room, .use_room = use_room };
+		/* One by one: the parameters are most of it, and a launch sets those it has. */
+		op->dep_count = op->use_count = 0;
+		op->to = op->from = op->bytes = op->pos = 0;
+		op->value = op->width = op->blocks = op->threads = 0;
+		op->lane = NULL;
+		op->next = NULL;
+		op->memory = NULL;
+		op->graph = NULL;
+		op->function = NULL;
+		op->data = NULL;
+		op->kernel = NULL;
 	} else {
 		op = calloc(1, sizeof *op);
 		if (op == NULL)

@@ -186,9 +186,9 @@ refuse(enum entry entry, enum fake_finding kind, CUresult code)
 
 /* The current context's, or for want of one that of the first device that has one. */
 static struct fake_context *
-context_concerned(void)
+context_concerned(const struct thread *self)
 {
-	struct fake_context *context = context_current();
+	struct fake_context *context = self->depth != 0 ? self->stack[self->depth - 1] : NULL;
 
 	for (int i = 0; context == NULL && i < world.device_count; i++)
 		if (world.devices[i].primary != NULL && world.devices[i].primary->sticky != 0)
@@ -199,7 +199,7 @@ context_concerned(void)
 static CUresult
 check_context(struct thread *self, unsigned flags)
 {
-	struct fake_context *context = context_concerned();
+	struct fake_context *context = context_concerned(self);
 
 	if (context == NULL)
 		return flags & ENTRY_CTX ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
