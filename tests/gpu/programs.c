@@ -344,12 +344,44 @@ a_capture_is_left_alone(struct gpu *gpu, const struct case_setup *setup)
 					      CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
 	CASE_EXPECT(soma_resource_allocate(p.memory, MB, p.streams[0], &block) == SOMA_STATUS_STREAM_MISUSE);
 	CASE_EXPECT(strstr(soma_error_last()->text, "capture") != NULL);
+	/* More than there is: what is tried for it must not wait for the device. */
+	struct soma_runtime_info info = { .size = sizeof info };
+	OK(soma_runtime_query(p.runtime, &info));
+	CASE_EXPECT(soma_resource_allocate(p.memory, info.total * 2, p.streams[1], &block) ==
+		    SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
 	gpu_touch(gpu, other.ptr, MB, 1, p.natives[0]);
 	CUresult result = gpu->cuStreamEndCapture((CUstream)(uintptr_t)p.natives[0], &graph);
 	if (result != CUDA_SUCCESS)
 		case_fail("the capture was spoilt: %s", gpu_result_name(gpu, result));
 	CASE_EXPECT(gpu->cuGraphDestroy(graph) == CUDA_SUCCESS);
 	give(&p, &other);
+	close_program(&p);
+}
+
+/* The streams say which context is meant; the thread has none, and gets none. */
+static void
+a_thread_without_a_context(struct gpu *gpu, const struct case_setup *setup)
+{
+	CUcontext own, current = NULL;
+	struct program p;
+
+	open_program(&p, gpu, setup, "");
+	CASE_EXPECT(gpu->d.cuCtxPopCurrent(&own) == CUDA_SUCCESS);
+	for (int i = 0; i < 20; i++) {
+		struct soma_block block = take(&p, MB, 0);
+		struct soma_use use = { .size = sizeof use };
+		OK(soma_resource_prepare_use(p.memory, block.id, p.streams[1], SOMA_ACCESS_WRITE, &use));
+		OK(soma_resource_finish_use(p.memory, &use, 1));
+		give(&p, &block);
+	}
+	OK(soma_resource_stream_synchronize(p.memory, p.streams[0]));
+	CASE_EXPECT(gpu->d.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == NULL);
+	CASE_EXPECT(gpu->d.cuCtxPushCurrent(own) == CUDA_SUCCESS);
+	struct soma_block block = take(&p, MB, 0);
+	launch(&p, &block, 0, true, 5);
+	launch(&p, &block, 1, false, 5);
+	expect_all_equal(&p);
+	give(&p, &block);
 	close_program(&p);
 }
 
@@ -402,6 +434,7 @@ main(int argc, char **argv)
 		{ "too_much_is_refused_and_nothing_lost", CASE_PLAIN | CASE_GUARDED,
 		  too_much_is_refused_and_nothing_lost },
 		{ "a_capture_is_left_alone", CASE_PLAIN | CASE_GUARDED, a_capture_is_left_alone },
+		{ "a_thread_without_a_context", CASE_PLAIN | CASE_GUARDED, a_thread_without_a_context },
 		{ "row_32_a_full_budget_drains_the_quarantine", CASE_GUARDED,
 		  row_32_a_full_budget_drains_the_quarantine },
 		{ "an_overrun_is_reported", CASE_GUARDED | CASE_WRONG, an_overrun_is_reported },
