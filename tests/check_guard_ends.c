@@ -193,6 +193,7 @@ exit_while_guards_are_closed(struct fixture *f)
 		take(&many[i], 100, NULL);
 	}
 	ck_assert_int_eq(pthread_create(&thread, NULL, close_guards, NULL), 0);
+	pthread_detach(thread);
 	exit(0);
 }
 
