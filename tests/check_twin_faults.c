@@ -252,7 +252,10 @@ START_TEST(an_owners_callback_does_not_wait_for_an_allocation_that_waits_for_it)
 	fake->lies[SOMA_POOL_USED_HIGH] = 0;
 	soma_pool_reset_peaks(p);
 	ck_ok(soma_pool_synchronize(p, a));
-	expect_agreement(2);
+	/* What is reserved depends on who of the two came first to the pool's trim. */
+	ck_assert_uint_eq(report().compared, 2);
+	ck_assert_uint_eq(report().used.differences + report().used_high.differences, 0);
+	ck_assert(!report().used_divergence.happened);
 	fake->lies[SOMA_POOL_USED_HIGH] = 1;
 	ck_ok(soma_pool_synchronize(p, a));
 	ck_assert_uint_eq(report().used_high.differences, 1);
