@@ -122,8 +122,8 @@ report(const char *name, const struct side *model, const struct side *pool, uint
 		of_pool[i] = measure(pool, pairs, window);
 		more[i] = of_pool[i] - of_model[i];
 	}
-	printf("  %-40s %6.1f ns  the model %6.1f ns  %+6.1f\n", name, rounds_median(of_pool, ROUNDS), rounds_median(of_model, ROUNDS),
-	       rounds_median(more, ROUNDS));
+	printf("  %-40s %6.1f ns  the model %6.1f ns  %+6.1f\n", name, rounds_median(of_pool, ROUNDS),
+	       rounds_median(of_model, ROUNDS), rounds_median(more, ROUNDS));
 }
 
 static void *

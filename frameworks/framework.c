@@ -328,7 +328,8 @@ framework_trim(void)
 	     device != NULL; device = device->next) {
 		if (soma_pool_trim(device->pool, 0) != SOMA_STATUS_OK ||
 		    soma_resource_trim_to(soma_runtime_resource(device->runtime), 0) != SOMA_STATUS_OK)
-			fail("device %d: free memory was not given back: %s", device->number, soma_error_last()->text);
+			fail("device %d: free memory was not given back: %s", device->number,
+			     soma_error_last()->text);
 	}
 }
 

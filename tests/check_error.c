@@ -83,7 +83,8 @@ START_TEST(a_name_is_copied_and_cut)
 
 	memset(name, 'n', sizeof name);
 	name[399] = '\0';
-	soma__error(SOMA_STATUS_NOT_FOUND, "no %s at %" PRIu64, (struct soma__error_args){ .name = name, .arg = { 5 } });
+	soma__error(SOMA_STATUS_NOT_FOUND, "no %s at %" PRIu64,
+		    (struct soma__error_args){ .name = name, .arg = { 5 } });
 	name[0] = 'X';
 	const char *text = soma_error_last()->text;
 	ck_assert_uint_eq(strlen(text), 95 + strlen("no  at 5"));

@@ -144,8 +144,10 @@ START_TEST(a_trial_agrees_with_a_replay)
 			struct trial_result tried;
 
 			options.capacity = capacity;
-			ck_assert_int_eq(replay_again(fitted.session, &options, &result, &fitted.error), SOMA_STATUS_OK);
-			ck_assert_int_eq(trial_run(fitted.trial, capacity, &tried, &fitted.error), SOMA_STATUS_OK);
+			ck_assert_int_eq(replay_again(fitted.session, &options, &result, &fitted.error),
+					 SOMA_STATUS_OK);
+			ck_assert_int_eq(trial_run(fitted.trial, capacity, &tried, &fitted.error),
+					 SOMA_STATUS_OK);
 			ck_assert_int_eq(tried.passed, !result.oom.happened);
 			if (tried.passed)
 				ck_assert_uint_eq(tried.reserved, result.peak_reserved);

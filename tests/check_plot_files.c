@@ -295,6 +295,7 @@ START_TEST(an_output_that_is_the_trace_is_told_from_one_that_is_not)
 }
 END_TEST
 
-UNIT_MAIN("plot_files", every_bar_of_a_histogram_has_its_value_and_none_runs_into_another, every_kind_is_written_in_every_format, tiny_and_strange_traces_are_drawn,
+UNIT_MAIN("plot_files", every_bar_of_a_histogram_has_its_value_and_none_runs_into_another,
+	  every_kind_is_written_in_every_format, tiny_and_strange_traces_are_drawn,
 	  a_large_trace_makes_a_bounded_picture, a_page_that_cannot_be_written_says_why,
 	  the_format_is_by_the_name, an_output_that_is_the_trace_is_told_from_one_that_is_not)

@@ -351,7 +351,7 @@ START_TEST(a_free_does_not_come_before_work_that_cannot_be_waited_for)
 }
 END_TEST
 
-/* Only while there are any is a place looked for, slot by slot. */
+/* Those are what a new one may take the place of. */
 START_TEST(streams_that_are_destroyed_are_counted)
 {
 	struct soma_resource *resource;

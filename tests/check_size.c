@@ -126,5 +126,6 @@ START_TEST(bytes_are_said_too_where_three_digits_hide_them)
 }
 END_TEST
 
-UNIT_MAIN("size", bytes_are_said_too_where_three_digits_hide_them, sizes_are_read_exactly, what_is_no_size_is_refused_and_nothing_written,
-	  what_64_bits_do_not_hold_is_refused, sizes_are_printed_with_three_digits)
+UNIT_MAIN("size", bytes_are_said_too_where_three_digits_hide_them, sizes_are_read_exactly,
+	  what_is_no_size_is_refused_and_nothing_written, what_64_bits_do_not_hold_is_refused,
+	  sizes_are_printed_with_three_digits)

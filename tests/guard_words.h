@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Short words for tests of the guard around a backend: its reports, kept, and its ops.  Included where FAILED(format, ...),
- * which ends the test, is defined, and what backend_words.h needs; by the same two.
+ * Short words for tests of the guard around a backend: its reports, kept, and its ops.  Included where
+ * FAILED(format, ...), which ends the test, is defined, and what backend_words.h needs; by the same two.
  */
 #ifndef SOMA_TESTS_GUARD_WORDS_H
 #define SOMA_TESTS_GUARD_WORDS_H

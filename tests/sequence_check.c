@@ -6,15 +6,6 @@
 
 #include "tests/sequence_state.h"
 
-static void *
-grown(void *memory, size_t count, size_t size)
-{
-	memory = realloc(memory, (count + 1) * size);
-	if (memory == NULL)
-		abort();
-	return memory;
-}
-
 static void
 of_stream(struct run *run, unsigned label)
 {
@@ -94,7 +85,7 @@ collect(void *context, const struct soma_extent *extent)
 	struct extents *e = context;
 
 	if (e->count % 256 == 0)
-		e->at = grown(e->at, e->count + 256, sizeof *e->at);
+		e->at = sequence_grown(e->at, e->count + 256, sizeof *e->at);
 	e->at[e->count++] = *extent;
 	return true;
 }

@@ -2,13 +2,13 @@
 /*
  * A sequence as a list, and the source that gives its segments their addresses.
  */
-#include "tests/sequence.h"
+#include "tests/sequence_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void *
-grown(void *memory, size_t count, size_t size)
+void *
+sequence_grown(void *memory, size_t count, size_t size)
 {
 	memory = realloc(memory, (count + 1) * size);
 	if (memory == NULL)
@@ -21,7 +21,7 @@ sequence_append(struct sequence *sequence, struct op op)
 {
 	if (sequence->count == sequence->room) {
 		sequence->room = 2 * sequence->room + 64;
-		sequence->ops = grown(sequence->ops, sequence->room, sizeof *sequence->ops);
+		sequence->ops = sequence_grown(sequence->ops, sequence->room, sizeof *sequence->ops);
 	}
 	sequence->ops[sequence->count++] = op;
 	if (op.label >= sequence->labels)
@@ -33,7 +33,7 @@ sequence_copy(struct sequence *to, const struct sequence *from)
 {
 	*to = *from;
 	to->room = from->count;
-	to->ops = grown(NULL, from->count, sizeof *to->ops);
+	to->ops = sequence_grown(NULL, from->count, sizeof *to->ops);
 	if (from->count > 0)
 		memcpy(to->ops, from->ops, from->count * sizeof *to->ops);
 }
@@ -121,7 +121,7 @@ add_part(struct source *source, uint64_t begin, uint64_t end)
 {
 	if (begin >= end)
 		return;
-	source->parts = grown(source->parts, source->part_count, sizeof *source->parts);
+	source->parts = sequence_grown(source->parts, source->part_count, sizeof *source->parts);
 	source->parts[source->part_count++] = (struct source_part){ begin, end };
 }
 

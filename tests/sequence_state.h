@@ -11,6 +11,9 @@
 #define EACH(i) for (unsigned i = 0; i < 2; i++)
 #define CALL(i, function, ...) run->pair->engine[i]->function(run->handle[i], __VA_ARGS__)
 
+/* tests/sequence_list.c: the memory with room for `count` elements; it ends the process without. */
+void *sequence_grown(void *memory, size_t count, size_t size);
+
 /* tests/sequence.c: the stream of a label; false: that was never made. */
 bool run_stream_of(const struct run *run, unsigned label, uint64_t *stream);
 

@@ -394,7 +394,8 @@ command_check(const struct command *command, int argc, char **argv)
 	    values.max_leak == UINT64_MAX && values.max_frag < 0 && values.capacity == 0)
 		return usage_error(command, "expected a limit, such as --max-peak");
 	if (values.junit != NULL && strcmp(values.junit, "-") == 0)
-		return usage_error(command, "--junit: expected a file, got '-': the report is on standard output");
+		return usage_error(command,
+				   "--junit: expected a file, got '-': the report is on standard output");
 	if (values.junit != NULL && answer_is_same_file(values.junit, path))
 		return usage_error(command, "--junit: '%s' is the trace itself", values.junit);
 	return check_path(command, &values, path);

@@ -353,7 +353,8 @@ command_replay(const struct command *command, int argc, char **argv)
 	if (values.plot != NULL)
 		end = check_plot(command, values.plot, argv[first]);
 	if (end < 0 && values.twin_trace != NULL && strcmp(values.twin_trace, "-") == 0)
-		end = usage_error(command, "--twin-trace: expected a file, got '-': the report is on standard output");
+		end = usage_error(command,
+				  "--twin-trace: expected a file, got '-': the report is on standard output");
 	if (end < 0 && values.twin_trace != NULL && answer_is_same_file(values.twin_trace, argv[first]))
 		end = usage_error(command, "--twin-trace: '%s' is the trace itself", values.twin_trace);
 	if (end >= 0)

@@ -110,7 +110,8 @@ print_live(const struct census *census)
 {
 	char note[2 * UNITS_MAX], where[ANSWER_EVENT_MAX], text[UNITS_MAX];
 
-	snprintf(note, sizeof note, "%s, %s%s", census->most_live == 1 ? "block" : "blocks", census->most_live_event == CENSUS_AT_START ? "" : "at ",
+	snprintf(note, sizeof note, "%s, %s%s", census->most_live == 1 ? "block" : "blocks",
+		 census->most_live_event == CENSUS_AT_START ? "" : "at ",
 		 answer_event_text(where, census->most_live_event));
 	count_line("Live at most", census->most_live, note);
 	printf("  %-24s%10s  %s%s\n", "Peak live requested", units_bytes(text, census->peak_bytes),

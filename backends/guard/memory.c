@@ -52,7 +52,6 @@ bool
 layout_of(const struct guard_options *options, uint64_t size, uint64_t alignment, struct layout *layout)
 {
 	uint64_t step = alignment > GUARD_ALIGNMENT ? alignment : GUARD_ALIGNMENT, outer;
-
 	uint64_t most = round_up(options->redzone_left, GUARD_ALIGNMENT);
 
 	most = most > LEFT_ZONE_MAX ? most : LEFT_ZONE_MAX;

@@ -96,13 +96,14 @@ enum soma_status soma_pool_create(const struct soma_pool_config *config, struct 
 				  struct soma_pool **pool);
 
 /*
- * Returns at once, as long as blocks are live.  No more is allocated from the pool; its live blocks stay, and
- * can be freed.  With the last of them, and when calls on the pool that other threads had begun are over,
- * everything goes back to the resource, after the work that is queued on its streams (which a
- * backend that is not stream-ordered waits for; if no order after that work can be had, because a stream is
- * being captured or fails, it stays outstanding, which is logged); from then on calls on the pool are SOMA_STATUS_INVALID_VALUE.
- * The pool's records go with the last handle that is released: without a handle of its own a thread must not
- * use the pool any more.  When the pool was its device's current one, the default pool is.  NULL is allowed.
+ * Returns at once, as long as blocks are live.  No more is allocated from the pool; its live blocks stay,
+ * and can be freed.  With the last of them, and when calls on the pool that other threads had begun are
+ * over, everything goes back to the resource, after the work that is queued on its streams (which a backend
+ * that is not stream-ordered waits for; if no order after that work can be had, because a stream is being
+ * captured or fails, it stays outstanding, which is logged); from then on calls on the pool are
+ * SOMA_STATUS_INVALID_VALUE.  The pool's records go with the last handle that is released: without a handle
+ * of its own a thread must not use the pool any more.  When the pool was its device's current one, the
+ * default pool is.  NULL is allowed.
  * SOMA_STATUS_INVALID_VALUE: a default pool; it was destroyed before.
  */
 enum soma_status soma_pool_destroy(struct soma_pool *pool);
@@ -115,17 +116,18 @@ enum soma_placement soma_pool_placement(const struct soma_pool *pool);
 /*
  * The default pool of a device: made by the first call, with the default configuration over `resource`
  * (NULL: alone); later ones give the same, and INVALID_VALUE if they name another resource's stack.  It
- * cannot be destroyed, for others have it, too.  Over a resource it keeps that, and ends, as a destroyed pool does,
- * when the last reference to the resource's runtime is released (<soma/runtime.h>), so that nothing stays
- * open on its account: who uses it has such a reference, or a handle of the pool's.  Alone it is there until
- * soma_pool_end_default().
+ * cannot be destroyed, for others have it, too.  Over a resource it keeps that, and ends, as a destroyed
+ * pool does, when the last reference to the resource's runtime is released (<soma/runtime.h>), so that
+ * nothing stays open on its account: who uses it has such a reference, or a handle of the pool's.  Alone it
+ * is there until soma_pool_end_default().
  */
 enum soma_status soma_pool_default(int device, struct soma_resource *resource, struct soma_pool **pool);
 
 /*
- * Ends a device's default pool as soma_pool_destroy() ends others: nothing more is allocated from it, and it goes with its
- * last block.  For a program that is done with it before its runtime is, or made it over a resource that it
- * keeps beyond that, or alone.  The device has none then; soma_pool_default() makes another one.
+ * Ends a device's default pool as soma_pool_destroy() ends others: nothing more is allocated from it, and
+ * it goes with its last block.  For a program that is done with it before its runtime is, or made it over a
+ * resource that it keeps beyond that, or alone.  The device has none then; soma_pool_default() makes
+ * another one.
  * SOMA_STATUS_NOT_FOUND: there is none.
  */
 enum soma_status soma_pool_end_default(int device);
@@ -140,8 +142,9 @@ enum soma_status soma_pool_set_current(int device, struct soma_pool *pool);
 
 /*
  * Allocates a block whose memory work queued on `stream` may use from now on.  The handle is the caller's
- * until soma_allocation_release().  Where the placement is POOL, one allocation of several asks how far two streams are,
- * without waiting (an event is recorded and queried): so what was freed serves whole again though nobody synchronises.
+ * until soma_allocation_release().  Where the placement is POOL, and with a twin, one allocation of several
+ * asks how far two streams are, without waiting (an event is recorded and queried): so what was freed
+ * serves whole again though nobody synchronises.
  * SOMA_STATUS_OUT_OF_DEVICE_MEMORY: the maximum does not allow it, or the resource has no memory;
  * SOMA_STATUS_OUT_OF_BUDGET: a budget of the resource's has not.  On a stream that is being captured into a
  * graph, the block is the graph's and outside the pool, in no account of it, where the backend makes such
@@ -196,11 +199,12 @@ uint64_t soma_allocation_stream_id(const struct soma_allocation *allocation);
 uint64_t soma_allocation_ready_seq(const struct soma_allocation *allocation); /* its position on the stream */
 
 /*
- * The block's id, for launches (<soma/launch.h>) and uses (<soma/resource.h>) over the pool's resource: later uses, and
- * the block's free, then wait for those that were recorded; soma_pool_free_now() does not.  It names this block
- * alone, and is good until the block is freed; freeing it there is not for others than the pool.  The first
- * call takes a few bytes of the resource's records, where the placement is POOL, and each call the pool's lock: so ask once a
- * block.  With POOL the block has no place in the resource's accounts, traces or tags: those have the segment.
+ * The block's id, for launches (<soma/launch.h>) and uses (<soma/resource.h>) over the pool's resource:
+ * later uses, and the block's free, then wait for those that were recorded; soma_pool_free_now() does not.
+ * It names this block alone, and is good until the block is freed; freeing it there is not for others than
+ * the pool.  The first call takes a few bytes of the resource's records, where the placement is POOL, and
+ * each call the pool's lock: so ask once a block.  With POOL the block has no place in the resource's
+ * accounts, traces or tags: those have the segment.
  * SOMA_STATUS_NOT_SUPPORTED: a pool alone.  SOMA_STATUS_USE_AFTER_FREE: the block was freed.
  */
 enum soma_status soma_allocation_id(struct soma_allocation *allocation, struct soma_block_id *id);

@@ -57,10 +57,10 @@ struct soma_runtime *soma_runtime_retain(struct soma_runtime *runtime);
 
 /*
  * The last release closes: the trace is written to its end, then the backend is closed, which may wait for
- * its work.  A default pool over its resource ends before (soma_pool_default()).  Blocks that are outstanding are given
- * up with it, and so is memory of a guard, which reports leaks then.  What keeps the resource, as pools do that the
- * program made, keeps the backend open until it goes.  A process that ends without it loses what its trace had not written
- * yet: about the last 100 ms.
+ * its work.  A default pool over its resource ends before (soma_pool_default()).  Blocks that are
+ * outstanding are given up with it, and so is memory of a guard, which reports leaks then.  What keeps the
+ * resource, as pools do that the program made, keeps the backend open until it goes.  A process that ends
+ * without it loses what its trace had not written yet: about the last 100 ms.
  */
 void soma_runtime_release(struct soma_runtime *runtime);
 

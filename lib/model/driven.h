@@ -45,7 +45,7 @@ enum soma_status soma__model_set_reuse(struct soma_model *model, unsigned reuse)
 void soma__model_reset_peak(struct soma_model *model, bool reserved);
 
 /* Whether the blocks of frees that are not known to have executed have at least `least` bytes, and more than what is
- * live >> shift.  A queued free counts as live. */
+ * live >> shift.  Of queued frees the latest, whose blocks were not looked at yet, count as live. */
 bool soma__model_pends(const struct soma_model *model, uint64_t least, unsigned shift);
 
 /* Virtual addresses stay below this one. */

@@ -51,7 +51,8 @@ soma__hole_take(struct soma_model *model, uint32_t hole, uint64_t granules)
 bool
 soma__space_has(const struct soma_model *model, uint64_t granules)
 {
-	return soma__hole_lowest(model, granules) != 0 || granules <= SOMA__ADDRESS_END(model) - model->space_end;
+	return soma__hole_lowest(model, granules) != 0 ||
+	       granules <= SOMA__ADDRESS_END(model) - model->space_end;
 }
 
 uint64_t
@@ -99,9 +100,8 @@ soma__space_give(struct soma_model *model, uint64_t address, uint64_t granules)
 void
 soma__space_adopt(struct soma_model *model, uint64_t address, uint64_t end)
 {
-	struct soma__slab *trees = &model->index.trees;
-	uint32_t tree;
-	uint64_t hole, hole_end;
+	uint32_t hole;
+	uint64_t hole_start, hole_end;
 
 	if (end <= model->index.base)
 		return;
@@ -109,17 +109,16 @@ soma__space_adopt(struct soma_model *model, uint64_t address, uint64_t end)
 		address = model->index.base;
 	if (address >= model->space_end) {
 		if (address > model->space_end)
-			soma__hole_put(model, model->space_end,
-				       address - model->space_end, 0);
+			soma__hole_put(model, model->space_end, address - model->space_end, 0);
 		model->space_end = end;
 		return;
 	}
-	tree = soma__tree_at_most(trees, model->holes, 0, address);
-	hole = soma__tree_at(trees, tree)->minor;
-	hole_end = hole + ~soma__tree_at(trees, tree)->value;
-	soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0, hole));
-	if (hole < address)
-		soma__hole_put(model, hole, address - hole, 0);
+	hole = soma__tree_at_most(&model->index.trees, model->holes, 0, address);
+	hole_start = soma__hole_address(model, hole);
+	hole_end = hole_start + soma__hole_granules(model, hole);
+	soma__hole_remove_at(model, hole_start);
+	if (hole_start < address)
+		soma__hole_put(model, hole_start, address - hole_start, 0);
 	if (end < hole_end)
 		soma__hole_put(model, end, hole_end - end, 0);
 }

@@ -3,7 +3,8 @@
  * Streams that programs acquired or wrapped, by soma's id and by the backend's.  The backend's id tells apart what
  * had the same handle one after the other; the handle itself is a key nowhere.
  *
- * The registry has no lock: the runtime's streams.c holds `mutex`.
+ * The registry has no lock: the runtime's streams.c holds `mutex`, but for making and freeing entries, which are in no
+ * chain then.
  */
 #ifndef SOMA_LIB_RUNTIME_REGISTRY_H
 #define SOMA_LIB_RUNTIME_REGISTRY_H

@@ -120,7 +120,7 @@ make_stream(struct soma_runtime *runtime, unsigned flags, const uint64_t *native
 	    struct soma__stream_entry **out)
 {
 	struct soma__stream_entry *entry = soma__registry_new(&runtime->streams);
-	struct soma_backend_stream_info info;
+	struct soma_backend_stream_info info = { 0 };
 	enum soma_status status;
 
 	*out = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The probe's parts: probe.c asks; questions.c has the questions, ask.c what they ask with; facts.c knows what
- * tests/fake/facts.h says, and nothing of the others, because the stand-in's declarations and the backends' cannot be in one file.
+ * tests/fake/facts.h says, and nothing of the others, because the stand-in's declarations and the backends' cannot be
+ * in one file.
  */
 #ifndef SOMA_TESTS_GPU_PROBE_H
 #define SOMA_TESTS_GPU_PROBE_H

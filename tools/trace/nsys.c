@@ -384,7 +384,8 @@ nsys_next(struct trace_reader *reader, struct trace_event *event)
 const struct trace_format trace_format_nsys = {
 	.name = "nsys-sqlite",
 	.hint = "an Nsight Systems export (SQLite)",
-	.allocations = "rows of device memory in CUDA_GPU_MEMORY_USAGE_EVENTS (nsys profile --cuda-memory-usage=true)",
+	.allocations = "rows of device memory in CUDA_GPU_MEMORY_USAGE_EVENTS (nsys profile "
+		       "--cuda-memory-usage=true)",
 	.others = "rows",
 	.has_addresses = true,
 	.probe = nsys_probe,

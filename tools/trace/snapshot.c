@@ -402,7 +402,8 @@ snapshot_close(struct trace_reader *reader)
 const struct trace_format trace_format_pytorch = {
 	.name = "pytorch-snapshot",
 	.hint = "a pickled PyTorch memory snapshot",
-	.allocations = "events \"alloc\" or segments (torch.cuda.memory._record_memory_history() comes before what is to be seen)",
+	.allocations = "events \"alloc\" or segments (torch.cuda.memory._record_memory_history() comes before what "
+		       "is to be seen)",
 	.has_addresses = true,
 	.probe = snapshot_probe,
 	.open = snapshot_open,
