@@ -130,7 +130,7 @@ END_TEST
 START_TEST(a_wrong_configuration_leaves_nothing_open)
 {
 	struct heard heard = { 0 };
-	int descriptors, threads = count_entries("/proc/self/task");
+	int descriptors, threads = count_threads();
 
 	for (unsigned i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++)
 		expect_wrong(&wrongs[i]); /* what is loaded stays so */
@@ -142,7 +142,7 @@ START_TEST(a_wrong_configuration_leaves_nothing_open)
 			 2); /* under host, which refuses it; before a trace that cannot be written */
 	ck_assert_int_eq(heard.closed, 2);
 	ck_assert_int_eq(count_entries("/proc/self/fd"), descriptors);
-	ck_assert_int_eq(count_entries("/proc/self/task"), threads);
+	expect_threads(threads);
 	soma_log_set_sink(NULL, NULL, SOMA_LOG_ERROR);
 }
 END_TEST
@@ -175,13 +175,13 @@ START_TEST(every_allocation_of_an_open_may_fail)
 		"backend=guard:host,budget=1G,trace=check_runtime_nth.csv,guard.on_error=report,"
 		"guard.race=off,guard.mode=off";
 	struct heard heard = { 0 };
-	int descriptors, threads = count_entries("/proc/self/task");
+	int descriptors, threads = count_threads();
 
 	soma_runtime_release(open_runtime(conf));
 	descriptors = count_entries("/proc/self/fd");
 	ck_assert_uint_gt(fail_every_allocation(conf), 10);
 	ck_assert_int_eq(count_entries("/proc/self/fd"), descriptors);
-	ck_assert_int_eq(count_entries("/proc/self/task"), threads);
+	expect_threads(threads);
 	soma_log_set_sink(hear, &heard, SOMA_LOG_DEBUG);
 	ck_assert_uint_gt(fail_every_allocation("backend=plain,budget=1M"), 5);
 	ck_assert_int_gt(heard.opened, 2);

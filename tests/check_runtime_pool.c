@@ -112,10 +112,12 @@ look_before(void)
 {
 	struct soma_runtime *runtime = open_runtime("backend=host,trace=" TRACE);
 	struct soma_block block = take_block(soma_runtime_resource(runtime), 1000, 0);
+	int open = count_threads();
 
 	give_block(soma_runtime_resource(runtime), &block);
 	soma_runtime_release(runtime);
-	threads = count_entries("/proc/self/task");
+	wait_for_threads(open - 1);
+	threads = count_threads();
 	descriptors = count_entries("/proc/self/fd");
 }
 
@@ -124,7 +126,7 @@ expect_closed(void)
 {
 	struct soma_pool *pool;
 
-	ck_assert_int_eq(count_entries("/proc/self/task"), threads);
+	expect_threads(threads);
 	ck_assert_int_eq(count_entries("/proc/self/fd"), descriptors);
 	ck_assert_int_eq(soma_pool_current(0, &pool), SOMA_STATUS_NOT_FOUND);
 }
@@ -175,7 +177,7 @@ START_TEST(a_default_pools_block_keeps_what_it_lies_in_until_it_is_freed)
 	soma_runtime_release(runtime);
 	ck_assert_int_eq(soma_pool_alloc(pool, 1000, 0, &b), SOMA_STATUS_INVALID_VALUE);
 	memset((void *)(uintptr_t)soma_allocation_device_ptr(a), 7, 1000);
-	ck_assert_int_ne(count_entries("/proc/self/task"), threads);
+	ck_assert_int_ne(count_threads(), threads);
 	OK(soma_allocation_release(a));
 	expect_closed();
 	remove(TRACE);

@@ -4,8 +4,10 @@
 #define SOMA_TESTS_RUNTIME_FIXTURE_H
 
 #include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <soma/launch.h>
 #include <soma/runtime.h>
@@ -91,6 +93,29 @@ count_entries(const char *folder)
 		count++;
 	closedir(entries);
 	return count;
+}
+
+static inline int
+count_threads(void)
+{
+	return count_entries("/proc/self/task");
+}
+
+/* A thread that was joined is listed for a moment yet.  One that goes on ends the test by the alarm. */
+static inline void
+wait_for_threads(int most)
+{
+	alarm(60);
+	while (count_threads() > most)
+		sched_yield();
+	alarm(0);
+}
+
+static inline void
+expect_threads(int count)
+{
+	wait_for_threads(count);
+	ck_assert_int_eq(count_threads(), count);
 }
 
 #endif
