@@ -4,7 +4,8 @@
  * not at all in a set-user-id process.
  *
  * A folder of modules counts only when it belongs to whom the command's file belongs to, is no link, and cannot be
- * written by others: who could put a module there could have changed the command as well.
+ * written by anybody else, but for a group that may write the command's file, too: who could put a module there could
+ * have changed the command as well.
  */
 #include "tools/beside.h"
 
@@ -21,25 +22,23 @@
 #define VARIABLE "SOMA_BACKEND_PATH"
 
 struct search {
-	uid_t owner; /* of the command */
+	struct stat command;
 	char path[16 * PATH_MAX];
 };
 
-/* The folder of the running file, and its owner; libtool may have put the file into a folder of its own. */
+/* The running file, and its folder; libtool may have put the file into a folder of its own. */
 static bool
-find_folder(char *folder, uid_t *owner)
+find_folder(char *folder, struct stat *command)
 {
 	ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-	struct stat file;
 	char *name;
 
 	if (length <= 0 || length >= PATH_MAX - 1)
 		return false;
 	folder[length] = '\0';
 	name = strrchr(folder, '/');
-	if (name == NULL || stat(folder, &file) != 0)
+	if (name == NULL || stat(folder, command) != 0)
 		return false;
-	*owner = file.st_uid;
 	*name = '\0';
 	name = strrchr(folder, '/');
 	if (name != NULL && strcmp(name, "/.libs") == 0)
@@ -48,12 +47,16 @@ find_folder(char *folder, uid_t *owner)
 }
 
 static bool
-is_trusted(const char *folder, uid_t owner)
+is_trusted(const char *folder, const struct stat *command)
 {
 	struct stat file;
+	bool group_may = (command->st_mode & S_IWGRP) != 0;
 
-	return lstat(folder, &file) == 0 && S_ISDIR(file.st_mode) && file.st_uid == owner &&
-	       (file.st_mode & S_IWOTH) == 0;
+	if (lstat(folder, &file) != 0 || !S_ISDIR(file.st_mode) || file.st_uid != command->st_uid)
+		return false;
+	if ((file.st_mode & S_IWGRP) != 0 && (!group_may || file.st_gid != command->st_gid))
+		return false;
+	return (file.st_mode & S_IWOTH) == 0;
 }
 
 static bool
@@ -96,9 +99,9 @@ add_modules(struct search *search, const char *backends)
 		const char *name = entries[i]->d_name;
 
 		if (snprintf(folder, sizeof folder, "%s/%s", backends, name) < (int)sizeof folder &&
-		    is_trusted(folder, search->owner) &&
+		    is_trusted(folder, &search->command) &&
 		    snprintf(folder, sizeof folder, "%s/%s/.libs", backends, name) < (int)sizeof folder &&
-		    is_trusted(folder, search->owner))
+		    is_trusted(folder, &search->command))
 			add(search, folder);
 		free(entries[i]);
 	}
@@ -112,13 +115,13 @@ beside_offer_backends(void)
 	char folder[PATH_MAX], backends[PATH_MAX];
 	struct search search = { .path = "" };
 
-	if (getauxval(AT_SECURE) != 0 || !find_folder(folder, &search.owner))
+	if (getauxval(AT_SECURE) != 0 || !find_folder(folder, &search.command))
 		return;
 	if (given != NULL &&
 	    snprintf(search.path, sizeof search.path, "%s", given) >= (int)sizeof search.path)
 		return;
 	if (snprintf(backends, sizeof backends, "%s/backends", folder) >= (int)sizeof backends ||
-	    !is_trusted(backends, search.owner))
+	    !is_trusted(backends, &search.command))
 		return;
 	add_modules(&search, backends);
 	if (search.path[0] != '\0')
