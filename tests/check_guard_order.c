@@ -424,15 +424,6 @@ END_TEST
 
 /* ---- the legacy stream's order, which is one of work -------------------------------------------- */
 
-static struct soma_backend_stream *
-legacy_of(struct fixture *f)
-{
-	struct soma_backend_stream *legacy;
-
-	ck_assert_int_eq(f->ops->stream_default(f->g, SOMA_BACKEND_STREAM_LEGACY, &legacy), SOMA_STATUS_OK);
-	return legacy;
-}
-
 /* A block of 100 bytes, and the look at it that is still to come. */
 static unsigned char *
 take_looked_at(struct fixture *f, struct soma_backend_stream *stream, unsigned char *seen)
@@ -461,7 +452,7 @@ START_TEST(an_idle_stream_says_nothing_of_the_legacy_streams_work)
 		unsigned char seen[100];
 		bool done = false;
 		fixture_open(&f, INNER_HOST, NULL);
-		struct soma_backend_stream *legacy = legacy_of(&f), *blocking = make_stream(&f, 0);
+		struct soma_backend_stream *legacy = legacy_stream(&f), *blocking = make_stream(&f, 0);
 		unsigned char *p = take_looked_at(&f, legacy, seen);
 		give(&f, p, 100, blocking);
 		if (asks)
@@ -485,7 +476,7 @@ START_TEST(a_free_on_the_legacy_stream_orders_no_two_blocking_streams_without_wo
 	unsigned char seen[100];
 
 	fixture_open(&f, INNER_HOST, NULL);
-	struct soma_backend_stream *legacy = legacy_of(&f), *one = make_stream(&f, 0),
+	struct soma_backend_stream *legacy = legacy_stream(&f), *one = make_stream(&f, 0),
 				   *other = make_stream(&f, 0);
 	struct soma_backend_event *event = make_event(&f);
 	unsigned char *y = take(&f, 100, legacy);

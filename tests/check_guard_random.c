@@ -118,15 +118,6 @@ generate(uint64_t seed, uint32_t room)
 
 /* ---- running it under the guard ------------------------------------------------------- */
 
-static struct soma_backend_stream *
-legacy_stream(struct fixture *f)
-{
-	struct soma_backend_stream *stream;
-
-	ck_assert_int_eq(f->ops->stream_default(f->g, SOMA_BACKEND_STREAM_LEGACY, &stream), SOMA_STATUS_OK);
-	return stream;
-}
-
 static void
 run_op(struct fixture *f, const struct op *op, struct soma_backend_stream **streams,
        struct soma_backend_event **events, unsigned char **memory)

@@ -197,15 +197,6 @@ CASE(row_18_use_after_a_synchronisation_of_another_stream)
 	give(f, p, 100, s.a);
 }
 
-static struct soma_backend_stream *
-legacy_stream(struct fixture *f)
-{
-	struct soma_backend_stream *stream;
-
-	ck_assert_int_eq(f->ops->stream_default(f->g, SOMA_BACKEND_STREAM_LEGACY, &stream), SOMA_STATUS_OK);
-	return stream;
-}
-
 CASE(row_20_legacy_stream_does_not_order_a_non_blocking_one)
 {
 	struct soma_backend_stream *legacy = legacy_stream(f);

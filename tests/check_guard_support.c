@@ -281,6 +281,15 @@ make_stream(struct fixture *f, unsigned flags)
 	return stream;
 }
 
+struct soma_backend_stream *
+legacy_stream(struct fixture *f)
+{
+	struct soma_backend_stream *stream;
+
+	ck_assert_int_eq(f->ops->stream_default(f->g, SOMA_BACKEND_STREAM_LEGACY, &stream), SOMA_STATUS_OK);
+	return stream;
+}
+
 struct soma_backend_event *
 make_event(struct fixture *f)
 {

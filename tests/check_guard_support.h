@@ -65,6 +65,7 @@ void fixture_forget_reports(struct fixture *f);
 /* ---- shorthands that assert success -------------------------------------------------- */
 
 struct soma_backend_stream *make_stream(struct fixture *f, unsigned flags);
+struct soma_backend_stream *legacy_stream(struct fixture *f);
 struct soma_backend_event *make_event(struct fixture *f);
 unsigned char *take(struct fixture *f, uint64_t size, struct soma_backend_stream *stream);
 void give(struct fixture *f, void *ptr, uint64_t size, struct soma_backend_stream *stream);
