@@ -163,9 +163,7 @@ END_TEST
 
 START_TEST(names_are_shortened_in_the_middle_by_whole_characters)
 {
-	char buffer[64];
-
-	char small[8];
+	char buffer[64], small[8];
 
 	ck_assert_str_eq(report_shorten(small, sizeof small, "abcdefghijklmnop", 12), "abc...k");
 	ck_assert_str_eq(report_shorten(small, sizeof small, "abcde\xe2\x82\xac", 12), "abcde");

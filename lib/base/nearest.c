@@ -39,10 +39,17 @@ soma__name_distance(const char *a, size_t length, const char *b)
 	return row[n];
 }
 
+size_t
+soma__name_limit(size_t length)
+{
+	return least(length / 3 + 2, EDITS_MAX);
+}
+
 const char *
-soma__name_nearest(const char *text, size_t length, soma__name_list *name_at, const void *names, size_t limit)
+soma__name_near(const char *text, size_t length, soma__name_list *name_at, const void *names)
 {
 	const char *name, *best = NULL;
+	size_t limit = soma__name_limit(length);
 
 	for (size_t i = 0; (name = name_at(names, i)) != NULL; i++) {
 		bool begins = length >= 2 && strncmp(text, name, length) == 0;
@@ -54,16 +61,4 @@ soma__name_nearest(const char *text, size_t length, soma__name_list *name_at, co
 		}
 	}
 	return best;
-}
-
-size_t
-soma__name_limit(size_t length)
-{
-	return least(length / 3 + 2, EDITS_MAX);
-}
-
-const char *
-soma__name_near(const char *text, size_t length, soma__name_list *name_at, const void *names)
-{
-	return soma__name_nearest(text, length, name_at, names, soma__name_limit(length));
 }

@@ -12,15 +12,11 @@ size_t soma__name_distance(const char *a, size_t length, const char *b);
 /* name_at gives a list's names by index, NULL behind the last. */
 typedef const char *soma__name_list(const void *names, size_t index);
 
-/* The name with the least distance from text, the first of several; NULL when none is
- * nearer than `limit`.  A name that begins with two bytes of text or more is at 1. */
-const char *soma__name_nearest(const char *text, size_t length, soma__name_list *name_at, const void *names,
-			       size_t limit);
-
 /* From so many edits on a name is no misspelling of a text of that length. */
 size_t soma__name_limit(size_t length);
 
-/* soma__name_nearest() with that limit: for "did you mean". */
+/* The name with the least distance from text, the first of several; NULL when none is nearer
+ * than that limit.  A name that begins with text, of two bytes or more, is at 1. */
 const char *soma__name_near(const char *text, size_t length, soma__name_list *name_at, const void *names);
 
 #endif
