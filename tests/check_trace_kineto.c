@@ -76,23 +76,16 @@ END_TEST
 /* PyTorch writes one thread after the other. */
 START_TEST(events_come_in_the_order_of_their_times)
 {
-	struct events events =
-		events_good(FRONT MEMORY("1", "1", "0", "\"Addr\":4096,\"Bytes\":100") "," MEMORY(
-			"4.5", "1",
-			"0", "\"Addr\":4096,\"Bytes\":7") "," MEMORY("4.25", "1", "0",
-								     "\"Addr\":4096,\"Bytes\":-"
-								     "100") ","
-									    "{\"ph\":\"X\",\"ts\":0}," MEMORY(
-										    "2", "1", "0",
-										    "\"Addr\":8192,\"Bytes\":"
-										    "50") "," MEMORY("2", "1",
-												     "0",
-												     "\"Addr"
-												     "\":"
-												     "8192,"
-												     "\"Bytes"
-												     "\":-50")
-										    BACK);
+	static const char text[] =
+		FRONT
+		MEMORY("1", "1", "0", "\"Addr\":4096,\"Bytes\":100") ","
+		MEMORY("4.5", "1", "0", "\"Addr\":4096,\"Bytes\":7") ","
+		MEMORY("4.25", "1", "0", "\"Addr\":4096,\"Bytes\":-100") ","
+		"{\"ph\":\"X\",\"ts\":0},"
+		MEMORY("2", "1", "0", "\"Addr\":8192,\"Bytes\":50") ","
+		MEMORY("2", "1", "0", "\"Addr\":8192,\"Bytes\":-50")
+		BACK;
+	struct events events = events_good(text);
 	static const struct {
 		enum trace_op op;
 		uint64_t ptr, size;

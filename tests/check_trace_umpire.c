@@ -171,13 +171,14 @@ END_TEST
 
 START_TEST(a_resource_that_orders_a_call_is_a_stream)
 {
-	struct events events = events_good(BEGIN CALL(
-		"allocate_resource", "\"size\":512", "\"pointer\":\"0x3000\",\"resource\":\"first\"",
-		"3") CALL("allocate_resource", "\"size\":8", "\"pointer\":\"0x4000\",\"resource\":\"second\"",
-			  "4") CALL("deallocate_resource", "",
-				    "\"pointer\":\"0x3000\", "
-				    "\"resource\":\"second\"",
-				    "5") FREE("0x20", "0x4000") ALLOC("0x20", "0x3000", "1", "9"));
+	static const char text[] =
+		BEGIN
+		CALL("allocate_resource", "\"size\":512", "\"pointer\":\"0x3000\",\"resource\":\"first\"", "3")
+		CALL("allocate_resource", "\"size\":8", "\"pointer\":\"0x4000\",\"resource\":\"second\"", "4")
+		CALL("deallocate_resource", "", "\"pointer\":\"0x3000\", \"resource\":\"second\"", "5")
+		FREE("0x20", "0x4000")
+		ALLOC("0x20", "0x3000", "1", "9");
+	struct events events = events_good(text);
 
 	ck_assert_uint_eq(events.count, 5);
 	is_event(&events, 0, TRACE_ALLOC, 0x3000, 512, 1);
@@ -207,22 +208,19 @@ END_TEST
 
 START_TEST(the_first_logs_call_a_reallocation_by_an_allocator_by_a_name_of_its_own)
 {
-	struct events events = events_good(
-		OLD("makeMemoryResource", "\"payload\": { \"name\": \"HOST\" }, \"result\": \"0x10\"") OLD(
-			"reallocate_ex",
-			"\"payload\": { \"ptr\": \"0\", \"size\": 64, \"allocator_ref\": \"0x10\" } ")
-			OLD("allocate", "\"payload\": { \"allocator_ref\": \"0x10\", \"size\": 64 }, "
-					"\"result\": { \"memory_ptr\": \"0x1000\" }")
-				OLD("reallocate_ex", "\"payload\": { \"ptr\": \"0\", \"size\": 64, "
-						     "\"allocator_ref\": \"0x10\" } , "
-						     "\"result\": { \"memory_ptr\": \"0x1000\" } ")
-					OLD("reallocate_ex",
-					    "\"payload\": { \"ptr\": \"0x1000\", \"size\": 128, "
-					    "\"allocator_ref\": \"0x10\" } ")
-						OLD("reallocate_ex",
-						    "\"payload\": { \"ptr\": \"0x1000\", \"size\": 128, "
-						    "\"allocator_ref\": \"0x10\" } , "
-						    "\"result\": { \"memory_ptr\": \"0x2000\" } "));
+	static const char text[] =
+		OLD("makeMemoryResource", "\"payload\": { \"name\": \"HOST\" }, \"result\": \"0x10\"")
+		OLD("reallocate_ex", "\"payload\": { \"ptr\": \"0\", \"size\": 64, \"allocator_ref\": \"0x10\" } ")
+		OLD("allocate", "\"payload\": { \"allocator_ref\": \"0x10\", \"size\": 64 }, "
+				"\"result\": { \"memory_ptr\": \"0x1000\" }")
+		OLD("reallocate_ex", "\"payload\": { \"ptr\": \"0\", \"size\": 64, \"allocator_ref\": \"0x10\" } , "
+				     "\"result\": { \"memory_ptr\": \"0x1000\" } ")
+		OLD("reallocate_ex", "\"payload\": { \"ptr\": \"0x1000\", \"size\": 128, "
+				     "\"allocator_ref\": \"0x10\" } ")
+		OLD("reallocate_ex", "\"payload\": { \"ptr\": \"0x1000\", \"size\": 128, "
+				     "\"allocator_ref\": \"0x10\" } , "
+				     "\"result\": { \"memory_ptr\": \"0x2000\" } ");
+	struct events events = events_good(text);
 
 	ck_assert_uint_eq(events.count, 3);
 	is_event(&events, 0, TRACE_ALLOC, 0x1000, 64, 0);
