@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/error.h"
 #include "lib/plugin/backend.h"
@@ -66,7 +67,7 @@ resident_bytes(void)
 	ck_assert_ptr_nonnull(file);
 	ck_assert_int_eq(fscanf(file, "%lu %lu", &all, &resident), 2);
 	fclose(file);
-	return (uint64_t)resident * 4096;
+	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* What is before the redzone is never touched, and what is in it is looked at. */

@@ -126,12 +126,12 @@ find(void *context)
 
 /* Trials that share the session's reader, one after the other. */
 static void
-find_each(void *context)
+find_shared(void *context)
 {
 	struct answer *answer = context;
 
 	for (size_t i = 0; i < answer->row_count; i++)
-		if (answer->rows[i].trial != NULL)
+		if (answer->rows[i].trial != NULL && !trial_is_apart(answer->rows[i].trial))
 			find(&answer->rows[i]);
 }
 
@@ -198,21 +198,22 @@ show_progress(void *context)
 static void
 run_jobs(struct answer *answer)
 {
-	struct job jobs[POLICIES_MAX + 1];
+	struct job jobs[POLICIES_MAX + 2];
 	size_t count = 0;
+	bool shared = false;
 
 	if (answer->lives.complete)
-		jobs[count++] = (struct job){ pack, answer };
+		jobs[count++] = (struct job){ .run = pack, .context = answer };
 	for (size_t i = 0; i < answer->row_count; i++) {
 		struct policy_row *row = &answer->rows[i];
 
 		if (row->trial != NULL && trial_is_apart(row->trial))
-			jobs[count++] = (struct job){ find, row };
-		else if (row->trial != NULL) {
-			jobs[count++] = (struct job){ find_each, answer };
-			break;
-		}
+			jobs[count++] = (struct job){ .run = find, .context = row };
+		else if (row->trial != NULL)
+			shared = true;
 	}
+	if (shared)
+		jobs[count++] = (struct job){ .run = find_shared, .context = answer };
 	progress_start(&answer->progress, "fitting", true);
 	jobs_run(jobs, count, show_progress, answer);
 	progress_end(&answer->progress);

@@ -94,7 +94,10 @@ wait_for_all(struct crew *crew, void (*wait)(void *context), void *context)
 void
 jobs_run(const struct job *jobs, size_t count, void (*wait)(void *context), void *context)
 {
-	struct crew crew = { jobs, count, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0 };
+	struct crew crew = { .jobs = jobs,
+			     .count = count,
+			     .mutex = PTHREAD_MUTEX_INITIALIZER,
+			     .ended = PTHREAD_COND_INITIALIZER };
 	size_t workers = processors(), started = 0;
 	pthread_t threads[WORKERS_MAX];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Independent pieces of work, side by side on as many threads as there are processors.  What
- * they make does not depend on how many those are.
+ * Independent pieces of work, side by side on as many threads as there are processors, 16 at
+ * most.  What they make does not depend on how many those are.
  */
 #ifndef SOMA_TOOLS_JOBS_H
 #define SOMA_TOOLS_JOBS_H

@@ -16,7 +16,7 @@
 
 struct trial {
 	struct replay_options options;
-	struct session_plan plan; /* keeps a pointer to the options */
+	struct session_plan plan;    /* keeps a pointer to the options */
 	struct trace_reader *reader; /* of its own, or the session's */
 	bool apart;
 	_Atomic uint64_t count, cost;
@@ -56,8 +56,9 @@ trial_run(struct trial *trial, uint64_t capacity, struct trial_result *result, s
 	if (trace_rewind(trial->reader, error) != TRACE_OK)
 		return SOMA_STATUS_IO;
 	status = run_trace(&trial->plan.run, trial->reader, &replayed, error);
-	*result = (struct trial_result){ !replayed.oom.happened, replayed.peak_reserved,
-					 replayed.least_refused };
+	*result = (struct trial_result){ .passed = !replayed.oom.happened,
+					 .reserved = replayed.peak_reserved,
+					 .refused = replayed.least_refused };
 	trial->count++;
 	trial->cost += replayed.counts.events + replayed.counts.start_blocks +
 		       COST_OF_STREAM * replayed.counts.streams + COST_OF_NONE;
