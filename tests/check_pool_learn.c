@@ -139,8 +139,44 @@ START_TEST(a_captured_stream_gets_no_event)
 }
 END_TEST
 
+/* The resource has another stream in its place, so there is nothing to wait for, and the frees have executed.  That
+ * comes to light when the model has chosen a block, which must not join its neighbours then. */
+START_TEST(the_legacy_stream_takes_what_a_stream_left_that_is_no_more)
+{
+	open_fake(ORDERED, POOL);
+	fake->blocking = true;
+	struct soma_allocation *x = alloc(p, 256 * KIB, a), *complete = alloc(p, 64 * KIB, a),
+			       *y = alloc(p, 256 * KIB, a), *rest = alloc(p, SEGMENT - 576 * KIB, b);
+	drop(complete, a);
+	ck_ok(soma_pool_synchronize(p, a));
+	uint64_t ptr = drop(x, a);
+	drop(y, a);
+	ck_ok(soma_resource_stream_destroy(resource, a));
+	fake_run_all(fake);
+	a = new_stream(resource);
+	x = alloc(p, 256 * KIB, 0);
+	ck_assert_uint_eq(soma_allocation_ptr(x), ptr);
+	ck_assert_uint_eq(stats_of(p).pending_free_count, 1);
+	ck_ok(soma_pool_trim(p, SEGMENT));
+	ck_assert_uint_eq(stats_of(p).pending_free_count, 0);
+	ck_assert_uint_eq(stats_of(p).free_block_count, 1);
+	y = alloc(p, 320 * KIB, a);
+	ck_assert_uint_eq(stats_of(p).used, SEGMENT);
+	ck_assert_uint_eq(stats_of(p).active, SEGMENT);
+	ck_assert_uint_eq(stats_of(p).reserved, SEGMENT);
+	drop(x, 0), drop(y, a), drop(rest, b);
+	ck_ok(soma_pool_trim(p, SEGMENT));
+	ck_assert_uint_eq(stats_of(p).pending_free_count, 0);
+	ck_assert_uint_eq(stats_of(p).free_block_count, 1);
+	drop(alloc(p, SEGMENT, b), b);
+	ck_assert_uint_eq(stats_of(p).reserved, SEGMENT);
+	close_fake();
+}
+END_TEST
+
 UNIT_MAIN("pool_learn", without_synchronising_little_more_is_reserved_than_with_it,
 	  an_allocation_that_fits_learns_what_has_executed, an_allocation_learns_of_other_streams,
 	  where_little_is_pending_few_allocations_ask,
 	  a_stream_that_gets_nowhere_is_asked_rarely_and_has_few_events,
-	  a_stream_of_the_host_that_nobody_runs_is_not_filled, a_captured_stream_gets_no_event)
+	  a_stream_of_the_host_that_nobody_runs_is_not_filled, a_captured_stream_gets_no_event,
+	  the_legacy_stream_takes_what_a_stream_left_that_is_no_more)

@@ -42,11 +42,11 @@ soma__pool_mark_put(struct soma_pool *pool, struct soma__pool_stream *stream, ui
 	*latest = (struct soma__pool_mark){ .seq = seq, .event = event };
 }
 
-enum soma_status
-soma__pool_mark_now(struct soma_pool *pool, struct soma__pool_stream *stream)
+/* *done: all that was queued is, and there is no event. */
+static enum soma_status
+mark(struct soma_pool *pool, struct soma__pool_stream *stream, uint64_t seq, bool *done)
 {
-	struct soma__event *event;
-	uint64_t executed, seq = submitted(pool, stream, &executed);
+	struct soma__event *event = NULL;
 	enum soma_status status = SOMA_STATUS_OK;
 
 	if (soma__order_is_open(stream->place, stream->id))
@@ -55,12 +55,23 @@ soma__pool_mark_now(struct soma_pool *pool, struct soma__pool_stream *stream)
 		status = soma__order_mark(pool->resource, stream->id, &event);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	if (event == NULL) /* all is done; without memory the next one finds that out */
+	*done = event == NULL;
+	soma__pool_mark_put(pool, stream, seq, event);
+	stream->dirty = stream->dirty && *done;
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma__pool_mark_now(struct soma_pool *pool, struct soma__pool_stream *stream)
+{
+	uint64_t executed, seq = submitted(pool, stream, &executed);
+	bool done = false;
+	enum soma_status status = mark(pool, stream, seq, &done);
+
+	if (status == SOMA_STATUS_OK && done) { /* without memory the next one finds that out */
 		status = soma_model_advance(pool->model, stream->model, seq);
-	else
-		soma__pool_mark_put(pool, stream, seq, event);
-	if (status == SOMA_STATUS_OK)
-		stream->dirty = false;
+		stream->dirty = stream->dirty && status != SOMA_STATUS_OK;
+	}
 	return status;
 }
 
@@ -74,24 +85,26 @@ find_mark(struct soma__pool_stream *stream, uint64_t seq)
 	return NULL;
 }
 
+/* Within a call of the model, too, which has chosen a block by then: it must not be told of progress here. */
 enum soma_status
 soma__pool_stream_wait(struct soma_pool *pool, const struct soma__pool_stream *stream,
 		       struct soma__pool_stream *from, uint64_t seq)
 {
-	struct soma__pool_mark *mark = find_mark(from, seq);
-	uint64_t executed;
-	enum soma_status status;
+	const struct soma__pool_mark *covering = find_mark(from, seq);
+	uint64_t executed, latest = submitted(pool, from, &executed);
+	bool done;
 
 	if (stream == from)
 		return SOMA_STATUS_OK;
-	(void)submitted(pool, from, &executed);
-	if (mark == NULL && executed < seq) {
-		status = soma__pool_mark_now(pool, from);
+	if (covering == NULL && executed < seq) {
+		enum soma_status status = mark(pool, from, latest, &done);
+
 		if (status != SOMA_STATUS_OK)
 			return status;
-		mark = find_mark(from, seq);
+		covering = find_mark(from, seq);
 	}
-	return mark != NULL ? soma__order_wait(pool->resource, stream->id, mark->event) : SOMA_STATUS_OK;
+	return covering != NULL ? soma__order_wait(pool->resource, stream->id, covering->event)
+				: SOMA_STATUS_OK;
 }
 
 /* ---- progress ------------------------------------------------------------------------ */
