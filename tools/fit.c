@@ -124,7 +124,7 @@ find(void *context)
 	row->found = true;
 }
 
-/* Trials that share the session's reader, one after the other. */
+/* Trials that share the session's reader, one after the other; without memory some may be apart and some not. */
 static void
 find_shared(void *context)
 {
