@@ -283,6 +283,23 @@ START_TEST(with_expandable_segments_an_oversize_request_takes_what_leaves_little
 }
 END_TEST
 
+/* Each stream has ranges of its own, for small and for large blocks, and addresses do not run short. */
+START_TEST(with_expandable_segments_any_number_of_streams_has_addresses)
+{
+	const unsigned streams = 300;
+	char *lines = calloc(streams, 160), *end = lines;
+
+	ck_assert_ptr_nonnull(lines);
+	for (unsigned i = 0; i < streams; i++) {
+		end += sprintf(end, "%u,,alloc,0,%u,%u,512,,,\n", 2 * i, i + 1, 4096 * (2 * i + 1));
+		end += sprintf(end, "%u,,alloc,0,%u,%u,20971520,,,\n", 2 * i + 1, i + 1, 4096 * (2 * i + 2));
+	}
+	ck_assert_uint_eq(replay_with(lines, "expandable_segments=True", 0).peak_reserved,
+			  streams * UINT64_C(22) * MIB);
+	free(lines);
+}
+END_TEST
+
 START_TEST(collecting_leaves_expandable_segments_alone)
 {
 	ck_assert_uint_eq(
@@ -299,4 +316,5 @@ UNIT_MAIN("settings", settings_are_read_as_pytorch_reads_them, a_list_of_divisio
 	  what_is_idle_for_long_is_collected_above_the_threshold, rounding_is_waste_and_no_live_byte,
 	  with_expandable_segments_free_memory_above_the_limit_is_passed_over,
 	  with_expandable_segments_an_oversize_request_takes_what_leaves_little,
+	  with_expandable_segments_any_number_of_streams_has_addresses,
 	  collecting_leaves_expandable_segments_alone)

@@ -13,6 +13,8 @@
 #define LARGE_UNIT (20 * MIB)
 /* A range's addresses, in units: more than any device has memory. */
 #define RANGE_SIZE ((uint64_t)1 << 42)
+/* Of the addresses that are left in the end a range has this part. */
+#define RANGES_AT_THE_END ((uint64_t)1 << 14)
 
 enum piece_state {
 	PIECE_FREE,

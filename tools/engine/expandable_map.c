@@ -249,10 +249,10 @@ knows(const struct expandable *heap, const struct area *area, uint64_t address)
 }
 
 static struct piece *
-new_space(struct expandable *heap, struct area *area, uint64_t base)
+new_space(struct expandable *heap, struct area *area, uint64_t base, uint64_t size)
 {
 	size_t above = range_position(heap, base);
-	uint64_t unit = unit_of(area), size = RANGE_SIZE;
+	uint64_t unit = unit_of(area);
 
 	if (above < heap->range_count && size > heap->ranges[above]->base - base)
 		size = heap->ranges[above]->base - base;
@@ -261,6 +261,23 @@ new_space(struct expandable *heap, struct area *area, uint64_t base)
 	size = size / unit * unit;
 	return size > 0 && is_vacant(heap, base, size) ? heap_settle(add_range(heap, area, base, unit, size))
 						       : NULL;
+}
+
+/* Where no range was recorded: behind all others.  There are no more than 2^48 addresses, so when a quarter of them
+ * is left ranges are smaller: any number of streams has some. */
+static struct piece *
+new_space_behind(struct expandable *heap, struct area *area, uint64_t wanted)
+{
+	uint64_t base = heap->next, left = SOMA_MODEL_ADDRESS_MAX - base, size = RANGE_SIZE;
+
+	if (left <= SOMA_MODEL_ADDRESS_MAX / 4) {
+		size = left / RANGES_AT_THE_END;
+		size = round_up_to(size > wanted ? size : wanted, LARGE_UNIT);
+	}
+	if (size > left)
+		size = left;
+	heap->next = base + size;
+	return new_space(heap, area, base, size);
 }
 
 /* A range whose beginning was not mapped when it was adopted begins lower. */
@@ -304,20 +321,15 @@ choose_space(struct expandable *heap, struct area *area, uint64_t size)
 	const struct offer *offer = first < heap->offer_count ? &heap->offers[first] : NULL;
 	bool recorded = offer != NULL && offer->map && is_vacant(heap, offer->address, offer->size);
 	struct piece *space, *there;
-	uint64_t base;
 
 	if (recorded && !knows(heap, area, offer->address) && !extend_down(heap, area, offer->address))
-		return new_space(heap, area, offer->address);
+		return new_space(heap, area, offer->address, RANGE_SIZE);
 	space = find_space(area, size);
 	there = recorded ? heap_piece_at(heap, offer->address) : NULL;
 	if (space != NULL && there != NULL && there->next == NULL && there->range->area == area &&
 	    map_address(space) == there->address && offer->address > there->address)
-		return new_space(heap, area, offer->address);
-	if (space != NULL)
-		return space;
-	base = heap->next;
-	heap->next = base <= SOMA_MODEL_ADDRESS_MAX - RANGE_SIZE ? base + RANGE_SIZE : base;
-	return new_space(heap, area, base);
+		return new_space(heap, area, offer->address, RANGE_SIZE);
+	return space != NULL ? space : new_space_behind(heap, area, size);
 }
 
 /* A segment of the other kind is taken only from the recording. */
@@ -398,7 +410,7 @@ expandable_adopt_segment(struct expandable *heap, uint64_t stream, bool small, b
 	if (!is_vacant(heap, address, size))
 		return false;
 	if (by_map)
-		piece = new_space(heap, area, address);
+		piece = new_space(heap, area, address, RANGE_SIZE);
 	else
 		heap_settle(piece = add_range(heap, area, address, 0, size));
 	return piece != NULL && map_exactly(heap, piece, address, size);
