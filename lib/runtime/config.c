@@ -89,7 +89,8 @@ const struct soma__option soma__runtime_options[] = {
 	  "choice, and all in pools of the library",
 	  FIELD(release_threshold), parse_amount, NULL },
 	{ "placement", "auto",
-	  "where the blocks of a pool lie: backend (each is the backend's), or pool (within segments)",
+	  "where the blocks of a pool lie: backend (each is the backend's), or pool (within segments, which are "
+	  "what budgets, tags and traces see then); auto: pool over sync and host, else backend",
 	  FIELD(placement), soma__option_choice, placements },
 	{ "max_pool_size", "0", "bytes that a pool may reserve; 0: no limit", FIELD(max_pool_size),
 	  soma__option_size, NULL },
