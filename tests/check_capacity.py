@@ -360,8 +360,48 @@ def oom_text():
     expect("\nBiggest holders then, by frame\n" in out and "\nBiggest holders then, by tag\n" in out, out)
 
 
+def needed_later():
+    """What is live later than the failure and above the capacity: no setting is tried against it."""
+    lines = ["1,,alloc,0,1,0x1000,512,a,,", "2,,alloc,0,1,0x2000,512,b,,", "3,,alloc,0,1,0x3000,512,c,,",
+             "4,,free,0,1,0x1000,,,,", "5,,free,0,1,0x3000,,,,", "6,,alloc,0,1,0x4000,1024,d,,"]
+    options = ["--policy", "strict", "--capacity", "1536"]
+    path = trace("later.csv", *lines, "7,,alloc,0,1,0x5000,1000,e,,")
+    oom = reason_of(path, *options)
+    expect(oom["reason"] == "fragmentation" and oom["event"] == 5, f"later: {oom}")
+    expect(oom["needs_later"] == {"event": 6, "live_rounded": 2560} and remedies(oom) == [], f"later: {oom}")
+    out = run("oom", path, *options)[1]
+    expect("Reason: fragmentation\nLater, at event 6, the trace needs 2.50 KiB live,\n"
+           "which is more than the capacity, whatever the allocator.\n\n" in out, out)
+    expect("that were tried" not in out, out)
+    # 1537 bytes as requested, of which 1536 are enough for nobody, and 1537 for nobody who rounds.
+    path = trace("rounded.csv", *lines, "7,,free,0,1,0x4000,,,,", "8,,alloc,0,1,0x5000,1025,e,,")
+    for capacity, text in (("1536", "needs 2.00 KiB live,\n"), ("1700", "live, each block rounded up as all policies do,\n")):
+        out = run("oom", path, "--policy", "strict", "--capacity", capacity)[1]
+        expect(text in out, f"rounded at {capacity}: {out}")
+    # The highest is at the failure, or before it: nothing of later.
+    path = trace("now.csv", *lines)
+    oom = reason_of(path, *options)
+    expect(oom["needs_later"] is None, f"now: {oom}")
+    out = run("oom", path, *options)[1]
+    expect("Later" not in out and "settings and policies that were tried" in out, out)
+    path = trace("before.csv", "1,,alloc,0,0,0x1000,8388608,a,,", "2,,free,0,0,0x1000,,,,",
+                 "3,,oom,0,0,,6291456,,,0")
+    oom = reason_of(path, "--policy", "pytorch", "--capacity", "4M")
+    expect(not oom["recorded"] or oom["needs_later"] is None, f"before: {oom}")
+
+
+def oom_names_bytes():
+    """Nothing live: no heading of holders; two sizes that look alike have their bytes."""
+    path = trace("alike.csv", "1,,alloc,0,0,0x1000,4294967296,a,,")
+    out = run("oom", path, "--policy", "strict", "--capacity", "4294967295")[1]
+    expect("Biggest holders" not in out, out)
+    expect("a capacity of 4.00 GiB; with anything less, down to 4.00 GiB (4294967295 bytes), it fails" in out, out)
+
+
 def check_capacity():
     oom_text()
+    needed_later()
+    oom_names_bytes()
     causes()
     recorded()
     snapshot_oom()

@@ -246,6 +246,20 @@ try_waiting(struct oom *oom)
 	return try_remedy(oom, &options, "waiting until frees have executed");
 }
 
+static void
+find_later(struct oom *oom, const struct lives *lives)
+{
+	uint64_t failed = oom->autopsy.event, highest = lives->peak_rounded_event;
+
+	if (oom->capacity == 0 || lives->peak_rounded <= oom->capacity || highest == REPLAY_AT_START)
+		return;
+	if (failed != REPLAY_AT_START && highest <= failed)
+		return;
+	oom->later_live = lives->peak_rounded;
+	oom->later_event = highest;
+	oom->later_requested = lives->peak_requested > oom->capacity;
+}
+
 static enum soma_status
 find_capacity(struct oom *oom)
 {
@@ -262,6 +276,7 @@ find_capacity(struct oom *oom)
 	if (status == SOMA_STATUS_OK)
 		status = fit_find(trial, bound, FIT_COST_DEFAULT, &fit, &oom->error);
 	trial_destroy(trial);
+	find_later(oom, &lives);
 	lives_fini(&lives);
 	if (status != SOMA_STATUS_OK || fit.claim == FIT_NEVER)
 		return status;
@@ -275,7 +290,8 @@ find_remedies(struct oom *oom)
 {
 	enum soma_status status = find_capacity(oom);
 
-	if (oom->capacity == 0 || !oom->reproduced)
+	/* What is live is no less under other settings or policies: there is nothing to try. */
+	if (oom->capacity == 0 || !oom->reproduced || oom->later_live > 0)
 		return status;
 	if (status == SOMA_STATUS_OK)
 		status = try_waiting(oom);

@@ -46,6 +46,10 @@ struct oom {
 	size_t remedy_count, tried;
 	uint64_t fits; /* the capacity at which it passes; 0: none was found */
 	enum fit_claim claim;
+	/* After the failure the trace has more live than the capacity, each block rounded up as every
+	 * policy does; 0: it has not. */
+	uint64_t later_live, later_event;
+	bool later_requested; /* also as requested */
 };
 
 /* The report, also where nothing failed. */

@@ -153,6 +153,8 @@ print_shares(const struct oom *oom, const struct shares *shares, const char *by)
 {
 	char bytes[UNITS_MAX], share[UNITS_MAX], text[4 * NAME_WIDTH + 1];
 
+	if (shares->count == 0)
+		return;
 	printf("\nBiggest holders then%s\n", by);
 	for (size_t i = 0; i < shares->count && i < HOLDERS_SHOWN; i++)
 		printf("  %9s  %7s  %s\n", units_bytes(bytes, shares->at[i].bytes),
@@ -176,6 +178,17 @@ print_holders(const struct oom *oom)
 	shares_fini(&tags);
 }
 
+/* With all bytes where the text alone would not tell it from the other one. */
+static char *
+apart(char *buffer, uint64_t bytes, uint64_t other)
+{
+	char shown[UNITS_MAX];
+
+	if (strcmp(units_bytes(buffer, bytes), units_bytes(shown, other)) == 0)
+		units_exact(buffer, bytes);
+	return buffer;
+}
+
 static void
 print_capacity(const struct oom *oom)
 {
@@ -187,7 +200,21 @@ print_capacity(const struct oom *oom)
 	else if (oom->capacity == 0)
 		printf("; with anything less it fails\n");
 	else
-		printf("; with anything less, down to %s, it fails\n", units_bytes(there, oom->capacity));
+		printf("; with anything less, down to %s, it fails\n", apart(there, oom->capacity, oom->fits));
+}
+
+/* The reason is that of the first failure; here nothing that is about waste would help. */
+static void
+print_later(const struct oom *oom)
+{
+	char size[UNITS_MAX];
+
+	if (oom->later_live == 0)
+		return;
+	printf("Later, at event %" PRIu64 ", the trace needs %s live%s,\n"
+	       "which is more than the capacity, whatever the allocator.\n",
+	       oom->later_event, apart(size, oom->later_live, oom->capacity),
+	       oom->later_requested ? "" : ", each block rounded up as all policies do");
 }
 
 static bool
@@ -274,7 +301,9 @@ print_text(const struct oom *oom)
 	if (oom->capacity > 0 && oom->short_by > 0)
 		printf(", %s short of %s", units_bytes(missing, oom->short_by),
 		       units_bytes(capacity, oom->capacity));
-	printf("\nReason: %s\n\n", oom->reason);
+	printf("\nReason: %s\n", oom->reason);
+	print_later(oom);
+	putchar('\n');
 	print_moment(oom);
 	print_pins(oom);
 	print_holders(oom);
@@ -366,6 +395,19 @@ remedies_array(const struct oom *oom)
 }
 
 static json_t *
+later_object(const struct oom *oom)
+{
+	json_t *object;
+
+	if (oom->later_live == 0)
+		return json_null();
+	object = json_object();
+	report_put(object, "event", report_number(oom->later_event));
+	report_put(object, "live_rounded", report_number(oom->later_live));
+	return object;
+}
+
+static json_t *
 failure_object(const struct oom *oom)
 {
 	const struct autopsy *autopsy = &oom->autopsy;
@@ -393,6 +435,7 @@ failure_object(const struct oom *oom)
 	report_put(object, "holders_by_tag", shares_array(oom, true));
 	report_put(object, "passes_at", oom->fits > 0 ? report_number(oom->fits) : json_null());
 	report_put(object, "would_have_helped", remedies_array(oom));
+	report_put(object, "needs_later", later_object(oom));
 	return object;
 }
 

@@ -38,7 +38,7 @@ rounded(const struct reading *reading, uint64_t size)
 }
 
 static void
-begin(struct reading *reading, uint64_t ptr, uint64_t size)
+begin(struct reading *reading, uint64_t event, uint64_t ptr, uint64_t size)
 {
 	struct life *life = table_add(&reading->blocks, ptr);
 	struct lives *lives = reading->lives;
@@ -50,8 +50,10 @@ begin(struct reading *reading, uint64_t ptr, uint64_t size)
 	reading->rounded += rounded(reading, size);
 	if (reading->requested > lives->peak_requested)
 		lives->peak_requested = reading->requested;
-	if (reading->rounded > lives->peak_rounded)
+	if (reading->rounded > lives->peak_rounded) {
 		lives->peak_rounded = reading->rounded;
+		lives->peak_rounded_event = event;
+	}
 }
 
 static void
@@ -96,7 +98,7 @@ see_event(struct reading *reading, const struct trace_event *event)
 			break;
 		if (life != NULL)
 			end(reading, life, true);
-		begin(reading, event->ptr, event->size);
+		begin(reading, event->index, event->ptr, event->size);
 		break;
 	case TRACE_FREE:
 		if (life == NULL || life->pending)
@@ -121,7 +123,7 @@ begin_with(struct reading *reading, const struct start *start)
 	for (size_t i = 0; i < start->block_count; i++) {
 		const struct start_block *block = &start->blocks[i];
 
-		begin(reading, block->ptr, block->size);
+		begin(reading, REPLAY_AT_START, block->ptr, block->size);
 		if (block->pending)
 			end_use(reading, table_find(&reading->blocks, block->ptr));
 	}
@@ -167,7 +169,7 @@ lives_read(struct replay_session *session, int32_t wanted, uint64_t alignment, s
 	struct survey_device *device;
 	enum soma_status status = session_device(session, wanted, &device, error);
 
-	*lives = (struct lives){ .complete = true };
+	*lives = (struct lives){ .complete = true, .peak_rounded_event = REPLAY_AT_START };
 	if (status != SOMA_STATUS_OK)
 		return status;
 	table_init(&reading.blocks, sizeof(struct life));

@@ -15,6 +15,7 @@ struct lives {
 	/* The largest sums of live sizes, a block living until its free. */
 	uint64_t peak_requested;
 	uint64_t peak_rounded; /* each size rounded up to `alignment` */
+	uint64_t peak_rounded_event; /* or REPLAY_AT_START */
 };
 
 /*
