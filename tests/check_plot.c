@@ -205,6 +205,33 @@ START_TEST(the_map_of_a_failure_is_taken_where_it_happened)
 }
 END_TEST
 
+START_TEST(the_map_of_a_recorded_failure_is_taken_where_it_was)
+{
+	static const char lines[] = "1,,alloc,0,1,0x1000,1048576,a,,\n2,,oom,0,1,,0,,,\n3,,oom,0,1,,8388608,,,1\n"
+				    "4,,free,0,1,0x1000,,,,\n5,,alloc,0,1,0x900000,4194304,b,,\n"
+				    "6,,alloc_failed,0,1,,512,,,\n";
+	struct replay_options options = options_for("strict");
+	struct taken taken;
+	const struct scene_map *map = &taken.scene.maps[SCENE_OOM];
+
+	take(&taken, lines, options, NULL);
+	ck_assert(!taken.result.oom.happened);
+	check_map(map, 2, MIB, 1);
+	take_end(&taken);
+	/* The first failure, the recording's or the replay's. */
+	options.capacity = 2 * MIB;
+	take(&taken, lines, options, NULL);
+	ck_assert_uint_eq(taken.result.oom.event, 4);
+	ck_assert_uint_eq(map->event, 2);
+	take_end(&taken);
+	options.capacity = 512;
+	take(&taken, lines, options, NULL);
+	ck_assert_uint_eq(taken.result.oom.event, 0);
+	ck_assert_uint_eq(map->event, 0);
+	take_end(&taken);
+}
+END_TEST
+
 START_TEST(the_histogram_adds_up_to_the_blocks)
 {
 	struct taken taken;
@@ -358,6 +385,7 @@ END_TEST
 
 UNIT_MAIN("plot", every_block_has_its_place_and_lifetime, layers_are_by_holder_stream_or_pool,
 	  columns_keep_the_peak_and_layers_add_up_to_it, maps_cover_what_is_reserved_at_their_moment,
-	  the_map_of_a_failure_is_taken_where_it_happened, the_histogram_adds_up_to_the_blocks,
+	  the_map_of_a_failure_is_taken_where_it_happened,
+	  the_map_of_a_recorded_failure_is_taken_where_it_was, the_histogram_adds_up_to_the_blocks,
 	  addresses_leave_out_what_was_never_used, what_is_left_out_is_the_smallest_and_is_counted,
 	  the_data_has_the_scene, hostile_names_stay_names)

@@ -41,6 +41,7 @@ START_TEST(the_object_has_all_its_keys_and_no_others)
 					   "stranded_by_stream",
 					   "parity",
 					   "oom",
+					   "recorded_oom",
 					   "holders",
 					   "counts",
 					   "settings",
@@ -73,6 +74,7 @@ START_TEST(the_object_has_all_its_keys_and_no_others)
 	check_keys(object, top);
 	ck_assert(json_is_null(json_object_get(object, "parity")));
 	ck_assert(json_is_null(json_object_get(object, "oom")));
+	ck_assert(json_is_null(json_object_get(object, "recorded_oom")));
 	ck_assert(json_is_array(json_object_get(object, "holders")));
 	ck_assert_double_eq(json_number_value(json_object_get(object, "utilisation")), 0);
 	json_decref(object);
@@ -168,6 +170,39 @@ START_TEST(the_text_says_out_of_memory_and_why)
 	ck_assert_msg(strstr(text, "Out of memory at event 0: 4.00 KiB requested, 3.00 KiB short: "
 				   "truly too big\n") != NULL,
 		      "%s", text);
+	free(text);
+	replayed_end(&replayed);
+}
+END_TEST
+
+#define RECORDED "1,,alloc,0,1,0x1000,4096,,,\n2,,oom,0,1,,67108864,,,1048576\n3,,oom,0,1,,512,,,0\n"
+
+/* The first one; the replay's own verdict stands beside it, and means what it does elsewhere. */
+START_TEST(a_recorded_failure_is_told_and_is_none_of_the_replay)
+{
+	static const char recorded[] =
+		"\nThe trace records a failure at event 1: out of memory, 64.0 MiB requested (soma oom says why).\n";
+	struct replay_options options = options_for("strict");
+	struct replayed replayed;
+	json_t *object;
+	char *text;
+
+	replay_lines(&replayed, RECORDED, options);
+	text = text_of(&replayed);
+	ck_assert_msg(strstr(text, recorded) != NULL, "%s", text);
+	ck_assert_msg(strstr(text, "\nNo capacity was set, and nothing failed in the replay.\n") != NULL, "%s", text);
+	free(text);
+	object = json_of(&replayed);
+	ck_assert(json_is_null(json_object_get(object, "oom")));
+	ck_assert_uint_eq(integer_at(json_object_get(object, "recorded_oom"), "event"), 1);
+	ck_assert_uint_eq(integer_at(json_object_get(object, "recorded_oom"), "requested"), 67108864);
+	json_decref(object);
+	replayed_end(&replayed);
+	options.capacity = 1024;
+	replay_lines(&replayed, RECORDED, options);
+	text = text_of(&replayed);
+	ck_assert_msg(strstr(text, recorded) != NULL, "%s", text);
+	ck_assert_msg(strstr(text, "\nOut of memory at event 0: 4.00 KiB requested") != NULL, "%s", text);
 	free(text);
 	replayed_end(&replayed);
 }
@@ -281,6 +316,8 @@ END_TEST
 
 UNIT_MAIN("report", rates_have_no_exponent, the_object_has_all_its_keys_and_no_others, the_object_has_exact_bytes,
 	  out_of_memory_and_a_difference_are_objects, the_text_says_peak_parity_and_verdict,
-	  the_text_says_out_of_memory_and_why, a_picture_is_written_in_the_format_of_its_name,
+	  the_text_says_out_of_memory_and_why,
+	  a_recorded_failure_is_told_and_is_none_of_the_replay,
+	  a_picture_is_written_in_the_format_of_its_name,
 	  a_picture_that_cannot_be_written_says_why, a_picture_that_fails_leaves_what_was_there,
 	  quantities_read_well)

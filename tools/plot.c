@@ -47,7 +47,8 @@ const struct option_row plot_options[] = {
 	  "colour of their own." },
 	{ "at", 'a', OPTION_TEXT, FIELD(when), "peak|end|oom|EVENT", NULL,
 	  "The moment of a map, which other kinds mark: the peak of live bytes (the default), the end, the first "
-	  "allocation that found no room, or after the event of that number." },
+	  "allocation that found no room (in the replay, or when the trace was recorded), or after the event "
+	  "of that number." },
 	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", replay_policy_names,
 	  "Where blocks go, as for soma replay." },
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
@@ -111,7 +112,7 @@ static int
 no_moment(const struct command *command, const struct plot_values *values, enum scene_when when)
 {
 	if (when == SCENE_OOM)
-		return usage_error(command, "--at oom: nothing ran out of memory; under a --capacity it may");
+		return usage_error(command, "--at oom: nothing ran out of memory on this device; under a --capacity it may");
 	return usage_error(command, "--at: the trace has no event %s of this device", values->when);
 }
 

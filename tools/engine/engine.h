@@ -114,6 +114,12 @@ struct replay_oom {
 	uint64_t live_requested, reserved; /* when it failed */
 };
 
+/* The first failure that the trace itself tells of, of at least one byte. */
+struct replay_recorded {
+	bool happened;
+	uint64_t event, requested;
+};
+
 struct replay_counts {
 	uint64_t allocs; /* events of the trace, whatever became of them */
 	uint64_t frees;
@@ -152,6 +158,7 @@ struct replay_result {
 	struct replay_counts counts;
 	struct replay_parity parity;
 	struct replay_oom oom;
+	struct replay_recorded recorded_oom;
 	uint64_t first_unknown_event, first_unknown_ptr; /* when counts.unknown_frees > 0 */
 
 	struct holder_rank *holders; /* at the peak */

@@ -116,6 +116,17 @@ on_free_completed(struct run *run, const struct trace_event *event)
 	return status;
 }
 
+static void
+note_recorded_failure(struct run *run, const struct trace_event *event)
+{
+	struct replay_recorded *recorded = &run->result->recorded_oom;
+
+	if (recorded->happened)
+		return;
+	*recorded = (struct replay_recorded){ true, event->index, event->size };
+	watch_tell(run, WATCH_FAILED);
+}
+
 static enum soma_status
 on_alloc_failed(struct run *run, const struct trace_event *event)
 {
@@ -124,7 +135,10 @@ on_alloc_failed(struct run *run, const struct trace_event *event)
 	enum soma_status status;
 
 	run->result->counts.recorded_failed++;
-	if (event->size == 0 || (!options->try_recorded && options->autopsy == NULL))
+	if (event->size == 0)
+		return SOMA_STATUS_OK;
+	note_recorded_failure(run, event);
+	if (!options->try_recorded && options->autopsy == NULL)
 		return SOMA_STATUS_OK;
 	status = stream_of_event(run, event, &stream);
 	if (status == SOMA_STATUS_OK && options->autopsy != NULL && !options->autopsy->taken)

@@ -37,7 +37,7 @@ enum watch_moment {
 	WATCH_AFTER,  /* an event */
 	WATCH_PEAK,   /* live bytes are higher than before */
 	WATCH_LOOK,   /* the same, at the event where the peak is expected: the place to look around */
-	WATCH_FAILED, /* the first allocation that found no room */
+	WATCH_FAILED, /* the first allocation that found no room here, or in the recording */
 	WATCH_END,    /* the last event is done */
 };
 

@@ -71,15 +71,25 @@ highest(const struct report *report)
 	return capacity > reserved && capacity < reserved + reserved / 2 ? capacity : reserved;
 }
 
+/* A failure of the replay itself is, in every timeline. */
+static bool
+is_marked(const struct replay_result *result, uint64_t event)
+{
+	return result->oom.happened && result->oom.event == event;
+}
+
 /* Whether a line is drawn at the moment, with its label above the axes. */
 static bool
 marks_moment(const struct picture *picture)
 {
-	if (!picture->scene->maps[picture->when].taken)
+	const struct scene_map *map = &picture->scene->maps[picture->when];
+
+	if (!map->taken)
 		return false;
 	return picture->kind == PICTURE_MEMORY ||
 	       (picture->kind == PICTURE_TIMELINE &&
-		(picture->when == SCENE_EVENT || picture->when == SCENE_END));
+		(picture->when == SCENE_EVENT || picture->when == SCENE_END ||
+		 (picture->when == SCENE_OOM && !is_marked(picture->report->result, map->event))));
 }
 
 static void

@@ -121,7 +121,7 @@ struct scene {
 	struct scene_span *span; /* in the order of their end */
 	size_t span_count, span_room;
 	struct scene_sizes sizes;
-	bool has_failed; /* an allocation found no room */
+	bool has_failed; /* an allocation found no room, here or in the recording */
 
 	/* While it is filled. */
 	bool ranking, ranked; /* only the layers are looked for; they are known */

@@ -214,6 +214,18 @@ out_of_memory(FILE *out, const struct replay_oom *oom)
 }
 
 static void
+recorded_failure(FILE *out, const struct replay_recorded *recorded)
+{
+	char size[UNITS_MAX];
+
+	if (recorded->happened)
+		fprintf(out,
+			"The trace records a failure at event %" PRIu64 ": out of memory, %s requested "
+			"(soma oom says why).\n",
+			recorded->event, units_bytes(size, recorded->requested));
+}
+
+static void
 verdict(FILE *out, const struct report *report)
 {
 	const struct replay_result *result = report->result;
@@ -225,12 +237,14 @@ verdict(FILE *out, const struct report *report)
 			result->start_unknown
 				? ",\nfrom an empty start: what was there before it began is not known"
 				: "");
+	recorded_failure(out, &result->recorded_oom);
 	if (result->oom.happened)
 		out_of_memory(out, &result->oom);
 	else if (report->options->capacity > 0)
 		fprintf(out, "Fits in %s.\n", units_bytes(capacity, report->options->capacity));
 	else
-		fprintf(out, "No capacity was set, and nothing failed.\n");
+		fprintf(out, "No capacity was set, and nothing failed%s.\n",
+			result->recorded_oom.happened ? " in the replay" : "");
 }
 
 void
