@@ -81,7 +81,9 @@ enum soma_status soma_launch_preflight(struct soma_launch *launch);
 /*
  * After the work was queued.  Every block is recorded that can be; soma_launch_use() says which were not,
  * and the result is the first such status: the block was freed before (USE_AFTER_FREE), and nothing is
- * left to be kept track of.  What was queued without a preflight, or after one that failed, is recorded as well.
+ * left to be kept track of.  What was queued without a preflight, or after one that failed, is recorded as well:
+ * it waited for nothing, and a guard and a trace hear of it here, as of soma_resource_record_use().  When the
+ * guard then objects (STREAM_MISUSE: an order is missing), the block is recorded all the same.
  * On SOMA_STATUS_OK the launch is ended.
  */
 enum soma_status soma_launch_commit(struct soma_launch *launch);

@@ -77,15 +77,14 @@ wait_for_stream(struct soma__terminal *terminal, const struct soma__stream *stre
 struct ending {
 	struct soma__stream *stream; /* NULL: gone, and all its work done */
 	struct soma__mark mark;
-	bool told;                     /* see uses.h */
-	const struct soma__used *used; /* not told of yet; NULL: it was, when it was prepared */
 };
 
 /* What cannot be recorded for want of memory is waited for instead. */
 static enum soma_status
-finish_one(struct soma_resource *resource, const struct soma_use *use, struct ending *ending, bool last)
+finish_one(struct soma_resource *resource, const struct soma_use *use, struct ending *ending, bool last,
+	   bool told)
 {
-	enum soma_status status = soma__uses_finish(resource, use, &ending->mark, last, ending->told);
+	enum soma_status status = soma__uses_finish(resource, use, &ending->mark, last, told);
 
 	if (status != SOMA_STATUS_OUT_OF_HOST_MEMORY)
 		return status;
@@ -125,8 +124,6 @@ begin_ending(struct soma_resource *resource, const struct soma_use *uses, size_t
 	if (!soma__stream_was(streams, uses[0].stream))
 		return soma__stream_missing(uses[0].stream);
 	ending->stream = soma__stream_find(streams, uses[0].stream);
-	if (ending->used != NULL)
-		tell_used(resource, ending->used);
 	/* Without an event the uses stand for all work of the stream, see uses.h. */
 	ending->mark = (struct soma__mark){ .number = UINT64_MAX };
 	if (ending->stream != NULL)
@@ -137,12 +134,12 @@ begin_ending(struct soma_resource *resource, const struct soma_use *uses, size_t
 	return SOMA_STATUS_OK;
 }
 
+/* late: a use's status is what the backend said against it. */
 static enum soma_status
-finish_uses(struct soma_resource *resource, struct soma_use *uses, size_t count, bool told,
-	    const struct soma__used *used)
+finish_uses(struct soma_resource *resource, struct soma_use *uses, size_t count, bool late)
 {
 	struct soma__terminal *terminal = resource->terminal;
-	struct ending ending = { .told = told, .used = used };
+	struct ending ending = { 0 };
 	enum soma_status status = SOMA_STATUS_OK, begun;
 
 	if (count == 0)
@@ -151,9 +148,11 @@ finish_uses(struct soma_resource *resource, struct soma_use *uses, size_t count,
 	if (uses == NULL)
 		return begun;
 	for (size_t i = 0; i < count; i++) {
-		uses[i].status = begun == SOMA_STATUS_OK
-					 ? finish_one(resource, &uses[i], &ending, i + 1 == count)
-					 : begun;
+		enum soma_status objection = late ? uses[i].status : SOMA_STATUS_OK, finished = begun;
+		if (begun == SOMA_STATUS_OK)
+			finished = finish_one(resource, &uses[i], &ending, i + 1 == count,
+					      objection != SOMA_STATUS_OK);
+		uses[i].status = finished == SOMA_STATUS_OK ? objection : finished;
 		if (status == SOMA_STATUS_OK)
 			status = uses[i].status;
 	}
@@ -164,29 +163,63 @@ finish_uses(struct soma_resource *resource, struct soma_use *uses, size_t count,
 enum soma_status
 soma_resource_finish_use(struct soma_resource *resource, struct soma_use *uses, size_t count)
 {
-	return finish_uses(resource, uses, count, false, NULL);
+	return finish_uses(resource, uses, count, false);
 }
 
-/* Nothing was waited for, so nothing is replaced: seen is 0.  When the backend objects, the work is
- * queued all the same, and is kept track of; that the block is freed meanwhile is then reported already. */
+/*
+ * Tells of a use whose work is queued already.  Its status becomes what the backend says against it: the use is
+ * kept track of all the same, and that the block is freed meanwhile is then reported already.  open NULL: the
+ * stream is gone for the backend.  heard: the backend has judged this use.  An error: there is no such block.
+ */
+static enum soma_status
+tell_late(struct soma_resource *resource, struct soma_use *use, const struct soma__stream *open, bool heard)
+{
+	struct soma__terminal *terminal = resource->terminal;
+	struct soma__used used;
+
+	use->status = soma__uses_look(terminal, use, heard, &used);
+	if (use->status != SOMA_STATUS_OK)
+		return use->status;
+	if (!heard && open != NULL && !used.part && soma__terminal_can(terminal, SOMA_BACKEND_USES))
+		use->status = terminal->ops->block_use(terminal->self, used.ptr,
+						       (enum soma_backend_access)use->access, open->handle);
+	tell_used(resource, &used);
+	return SOMA_STATUS_OK;
+}
+
+/* What a prepare fails with when the backend objects to the use, or has reported a block that is gone. */
+static bool
+is_judged(enum soma_status prepared)
+{
+	return prepared == SOMA_STATUS_USE_AFTER_FREE || prepared == SOMA_STATUS_STREAM_MISUSE ||
+	       prepared == SOMA_STATUS_INVALID_VALUE;
+}
+
+enum soma_status
+soma__uses_commit(struct soma_resource *resource, struct soma_use *uses, size_t count, bool prepared)
+{
+	struct soma__stream *open =
+		count != 0 ? soma__stream_find(&resource->terminal->streams, uses[0].stream) : NULL;
+
+	if (open != NULL && atomic_load_explicit(&open->destroyed, memory_order_relaxed))
+		open = NULL;
+	for (size_t i = 0; i < count; i++)
+		if (!prepared || uses[i].status != SOMA_STATUS_OK)
+			(void)tell_late(resource, &uses[i], open, prepared && is_judged(uses[i].status));
+	return finish_uses(resource, uses, count, true);
+}
+
+/* Nothing was waited for, so nothing is replaced: seen is 0. */
 enum soma_status
 soma_resource_record_use(struct soma_resource *resource, struct soma_block_id block, uint64_t stream)
 {
 	struct soma_use use = { .block = block, .stream = stream, .access = SOMA_ACCESS_READ_WRITE };
-	struct soma__terminal *terminal = resource->terminal;
-	enum soma_status status = check_tracking(resource), objection = SOMA_STATUS_OK;
+	enum soma_status status = check_tracking(resource);
 	struct soma__stream *open;
-	struct soma__used used;
 
 	if (status == SOMA_STATUS_OK)
-		status = soma__stream_open(&terminal->streams, stream, &open);
+		status = soma__stream_open(&resource->terminal->streams, stream, &open);
 	if (status == SOMA_STATUS_OK)
-		status = soma__uses_look(terminal, &use, &used);
-	if (status != SOMA_STATUS_OK)
-		return status;
-	if (!used.part && soma__terminal_can(terminal, SOMA_BACKEND_USES))
-		objection = terminal->ops->block_use(terminal->self, used.ptr, SOMA_BACKEND_ACCESS_READ_WRITE,
-						     open->handle);
-	status = finish_uses(resource, &use, 1, objection != SOMA_STATUS_OK, &used);
-	return status == SOMA_STATUS_OK ? objection : status;
+		status = tell_late(resource, &use, open, false);
+	return status == SOMA_STATUS_OK ? finish_uses(resource, &use, 1, true) : status;
 }

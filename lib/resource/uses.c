@@ -275,16 +275,29 @@ look(const struct soma__record *record, const struct soma_use *use, struct soma_
 	};
 }
 
+static enum soma_status
+claim(struct soma__terminal *terminal, const struct soma_use *use, bool told, struct soma__record **record)
+{
+	enum soma_status status =
+		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, record);
+
+	if (status == SOMA_STATUS_OK)
+		return SOMA_STATUS_OK;
+	if (told)
+		return soma__record_refuse(&terminal->ledger, use->block);
+	return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
+				    use->stream);
+}
+
 enum soma_status
-soma__uses_look(struct soma__terminal *terminal, const struct soma_use *use, struct soma__used *used)
+soma__uses_look(struct soma__terminal *terminal, const struct soma_use *use, bool told,
+		struct soma__used *used)
 {
 	struct soma__record *record;
-	enum soma_status status =
-		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
+	enum soma_status status = claim(terminal, use, told, &record);
 
 	if (status != SOMA_STATUS_OK)
-		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
-					    use->stream);
+		return status;
 	look(record, use, used);
 	soma__record_set(record, SOMA__RECORD_LIVE);
 	return SOMA_STATUS_OK;
@@ -300,12 +313,10 @@ soma__uses_prepare(struct soma_resource *by, struct soma_use *use, const struct 
 	struct soma__record *record;
 	struct waits waits;
 	bool collected = false;
-	enum soma_status status =
-		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
+	enum soma_status status = claim(terminal, use, false, &record);
 
 	if (status != SOMA_STATUS_OK)
-		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
-					    use->stream);
+		return status;
 	status = place_for(by, record, use->stream, writes, &place);
 	if (status == SOMA_STATUS_OK) {
 		collected = collect(terminal, record->uses, use->stream, writes, &waits);
@@ -361,14 +372,10 @@ soma__uses_finish(struct soma_resource *by, const struct soma_use *use, struct s
 {
 	struct soma__terminal *terminal = by->terminal;
 	struct soma__record *record;
-	enum soma_status status =
-		soma__record_claim(&terminal->ledger, use->block, SOMA__RECORD_BUSY, &record);
+	enum soma_status status = claim(terminal, use, told, &record);
 
-	if (status != SOMA_STATUS_OK && told)
-		return status;
 	if (status != SOMA_STATUS_OK)
-		return soma__terminal_stale(terminal, use->block, 0, (enum soma_backend_access)use->access,
-					    use->stream);
+		return status;
 	status = finish_claimed(by, record, use, mark, last);
 	soma__record_set(record, SOMA__RECORD_LIVE);
 	return status;

@@ -32,8 +32,8 @@ struct soma__uses {
 	struct soma__access list[];
 };
 
-/* What a live block is, for telling of its use. */
-enum soma_status soma__uses_look(struct soma__terminal *terminal, const struct soma_use *use,
+/* What a live block is, for telling of its use.  told: see below. */
+enum soma_status soma__uses_look(struct soma__terminal *terminal, const struct soma_use *use, bool told,
 				 struct soma__used *used);
 
 /* by: told of what is recorded and waited for, here and below. */
@@ -46,6 +46,14 @@ enum soma_status soma__uses_prepare(struct soma_resource *by, struct soma_use *u
  */
 enum soma_status soma__uses_finish(struct soma_resource *by, const struct soma_use *use,
 				   struct soma__mark *mark, bool last, bool told);
+
+/*
+ * soma_resource_finish_use() for work that may have been queued without a good prepare, of which the backend and
+ * the traces hear now; an objection of the backend is the use's status, though it is recorded.
+ * prepared: the uses' statuses are what their prepares came to; else there was none.
+ */
+enum soma_status soma__uses_commit(struct soma_resource *resource, struct soma_use *uses, size_t count,
+				   bool prepared);
 
 /* For a CLOSING record: its stream (NULL: the host) waits for all others' accesses. */
 enum soma_status soma__uses_before_free(struct soma__record *record, const struct soma__stream *stream);

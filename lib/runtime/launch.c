@@ -11,6 +11,7 @@
 
 #include "lib/base/error.h"
 #include "lib/resource/terminal.h"
+#include "lib/resource/uses.h"
 
 enum state {
 	RECORDING = 1,
@@ -223,7 +224,7 @@ soma_launch_commit(struct soma_launch *launch)
 
 	if (launch->state != RECORDING && launch->state != PREPARED)
 		return bad_state(launch, "committed");
-	status = soma_resource_finish_use(launch->resource, launch->uses, launch->count);
+	status = soma__uses_commit(launch->resource, launch->uses, launch->count, launch->state == PREPARED);
 	launch->state = FAILED;
 	if (status == SOMA_STATUS_OK)
 		soma_launch_abandon(launch);
