@@ -5,6 +5,7 @@
  */
 #include <unistd.h>
 
+#include <soma/launch.h>
 #include <soma/model.h>
 
 #include "lib/base/error.h"
@@ -101,6 +102,18 @@ static void
 record_use(struct scene *s, const struct soma_block *block, int stream)
 {
 	ck_assert_int_eq(soma_resource_record_use(s->trace, block->id, s->streams[stream]), SOMA_STATUS_OK);
+}
+
+static void
+launch(struct scene *s, const struct soma_block *block, int stream, bool preflight)
+{
+	struct soma_launch l;
+
+	ck_assert_int_eq(soma_launch_begin(&l, s->trace, s->streams[stream]), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_launch_write(&l, block->id), SOMA_STATUS_OK);
+	if (preflight)
+		ck_assert_int_eq(soma_launch_preflight(&l), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_launch_commit(&l), SOMA_STATUS_OK);
 }
 
 static void
@@ -281,6 +294,30 @@ START_TEST(two_uses_in_no_order_are_found)
 }
 END_TEST
 
+START_TEST(a_launch_without_a_preflight_is_found)
+{
+	struct scene s;
+
+	begin(&s, backends[0]);
+	struct soma_block block = allocate(&s, 0);
+	launch(&s, &block, 1, false);
+	free_block(&s, &block);
+	expect_race(&s, RACE_BEFORE_READY, RACE_OP_ALLOC, RACE_OP_WRITE);
+}
+END_TEST
+
+START_TEST(a_launch_with_a_preflight_is_none)
+{
+	struct scene s;
+
+	begin(&s, backends[_i]);
+	struct soma_block block = allocate(&s, 0);
+	launch(&s, &block, 1, true);
+	free_block(&s, &block);
+	end_calm(&s, 1);
+}
+END_TEST
+
 START_TEST(a_recorded_use_that_the_next_one_waits_for_is_none)
 {
 	struct scene s;
@@ -310,6 +347,8 @@ main(void)
 	tcase_add_loop_test(calm, memory_that_comes_back_on_another_stream_is_no_race, 0, count);
 	tcase_add_loop_test(calm, uses_at_random_are_no_races, 0, count);
 	tcase_add_test(racy, a_use_that_does_not_wait_for_the_allocation_is_found);
+	tcase_add_loop_test(calm, a_launch_with_a_preflight_is_none, 0, count);
+	tcase_add_test(racy, a_launch_without_a_preflight_is_found);
 	tcase_add_test(racy, two_uses_in_no_order_are_found);
 	tcase_add_test(racy, a_recorded_use_that_the_next_one_waits_for_is_none);
 	suite_add_tcase(suite, calm);
