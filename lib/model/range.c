@@ -7,6 +7,7 @@
 #include "lib/model/range.h"
 
 #include "lib/model/blocks.h"
+#include "lib/model/holes.h"
 #include "lib/model/keep.h"
 #include "lib/model/reserve.h"
 #include "lib/model/space.h"
@@ -97,12 +98,6 @@ grow_at_end(struct soma_model *model, struct soma__stream *stream, uint64_t gran
 	return SOMA__GROWTH_DONE;
 }
 
-static bool
-is_hole(const struct soma_model *model, uint32_t block)
-{
-	return block != 0 && soma__block_kind(soma__block_at(model, block)) == SOMA__BLOCK_HOLE;
-}
-
 /* The last block of the range, and a hole before it, are given up. */
 static void
 lower_end(struct soma_model *model, uint32_t name)
@@ -112,7 +107,7 @@ lower_end(struct soma_model *model, uint32_t name)
 
 	range->end = soma__block_address(soma__block_at(model, name));
 	soma__block_erase(model, name);
-	if (is_hole(model, previous)) {
+	if (soma__is_hole(model, previous)) {
 		range->end = soma__block_address(soma__block_at(model, previous));
 		soma__hole_remove_at(model, range->end);
 		soma__block_erase(model, previous);
@@ -134,11 +129,11 @@ make_hole(struct soma_model *model, uint32_t name)
 		lower_end(model, name);
 		return;
 	}
-	if (is_hole(model, next)) {
+	if (soma__is_hole(model, next)) {
 		soma__hole_remove_at(model, soma__block_address(soma__block_at(model, next)));
 		soma__block_erase(model, next);
 	}
-	if (!is_hole(model, previous)) {
+	if (!soma__is_hole(model, previous)) {
 		soma__block_set_kind(block, SOMA__BLOCK_HOLE);
 		soma__hole_put(model, address, soma__block_granules(model, block), name);
 		return;
