@@ -139,12 +139,9 @@ soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t id, struct so
 static HOT uint32_t *
 find_live(const struct soma_model *model, uint64_t ptr)
 {
-	uint32_t *link;
-
 	if (ptr >= SOMA_MODEL_ADDRESS_MAX || (ptr & (model->policy.alignment - 1)) != 0)
 		return NULL;
-	link = soma__lookup_link(&model->lookup, &model->blocks, ptr >> model->granule_shift);
-	return link != NULL && (*link & SOMA__LINK_FREED) == 0 ? link : NULL;
+	return soma__lookup_live(&model->lookup, &model->blocks, ptr >> model->granule_shift);
 }
 
 static void

@@ -103,13 +103,13 @@ soma__lookup_link(const struct soma__lookup *lookup, const struct soma__slab *bl
 	return soma__lookup_chained(blocks, bucket->link, granule);
 }
 
-/* The record of the live block at this granule; 0 if there is none. */
-static inline uint32_t
-soma__lookup_find(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
+/* The link that names the live block at this granule; NULL if there is none. */
+static inline uint32_t *
+soma__lookup_live(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
 {
-	const uint32_t *link = soma__lookup_link(lookup, blocks, granule);
+	uint32_t *link = soma__lookup_link(lookup, blocks, granule);
 
-	return link != NULL && (*link & SOMA__LINK_FREED) == 0 ? *link : 0;
+	return link != NULL && (*link & SOMA__LINK_FREED) == 0 ? link : NULL;
 }
 
 /* The granule will be put soon. */

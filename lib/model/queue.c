@@ -129,8 +129,6 @@ void
 soma__queue_unsettled(const struct soma_model *model, uint64_t *used, uint64_t *capacity)
 {
 	*used = *capacity = 0;
-	if (!soma__queue_exists(model))
-		return;
 	for (uint32_t name = model->queue.first_waiting; name != 0; name = soma__queue_at(model, name)->newer) {
 		const struct soma__queued *entry = soma__queue_at(model, name);
 		const struct soma__block *block = soma__block_at(model, entry->block);

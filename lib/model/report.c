@@ -121,7 +121,7 @@ queued(const struct soma_model *model, uint32_t block)
 {
 	uint64_t address = soma__block_address(soma__block_at(model, block));
 
-	if (soma__lookup_find(&model->lookup, &model->blocks, address) != 0)
+	if (soma__lookup_live(&model->lookup, &model->blocks, address) != NULL)
 		return NULL;
 	for (uint32_t name = model->queue.oldest; name != 0; name = soma__queue_at(model, name)->newer)
 		if (soma__queue_at(model, name)->block == block)
