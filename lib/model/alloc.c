@@ -153,21 +153,6 @@ charge_free(struct soma_model *model, const struct soma__block *block, uint64_t 
 	model->stats.used -= capacity - block->waste;
 }
 
-/* Room on the own shelf for whatever this block may join there. */
-static HOT bool
-reserve_own_shelf(struct soma_model *model, const struct soma__stream *stream, unsigned pool,
-		  uint64_t granules)
-{
-	const struct soma__shelf *own = stream->own[pool];
-
-	if (own != NULL) {
-		granules += own->promised;
-		if (soma__class_floor(granules) / SOMA__CLASSES_PER_GROUP < own->group_count)
-			return true;
-	}
-	return soma__shelf_make(model, soma__own_shelf(model, soma__stream_slot(stream), pool), granules);
-}
-
 static __attribute__((noinline)) bool
 make_own_shelves(struct soma_model *model, struct soma__stream *stream, uint64_t granules)
 {
@@ -183,10 +168,12 @@ make_own_shelves(struct soma_model *model, struct soma__stream *stream, uint64_t
 	return true;
 }
 
-/* The same on all of them, for blocks of up to `granules`. */
+/* Room on the own shelves for whatever a block may join there: no more than is reserved. */
 static HOT bool
-reserve_own_shelves(struct soma_model *model, struct soma__stream *stream, uint64_t granules)
+reserve_own_shelves(struct soma_model *model, struct soma__stream *stream)
 {
+	uint64_t granules = model->stats.reserved >> model->granule_shift;
+
 	return granules < stream->shelved || make_own_shelves(model, stream, granules);
 }
 
@@ -215,9 +202,7 @@ free_queued(struct soma_model *model, struct soma__stream *stream, uint32_t *lin
 {
 	uint32_t block = *link;
 
-	/* The block's size and pool are not known yet: they are a cache miss away. */
-	if (!reserve_own_shelves(model, stream, model->stats.reserved >> model->granule_shift) ||
-	    !join_order(model, stream))
+	if (!reserve_own_shelves(model, stream) || !join_order(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	*link |= SOMA__LINK_FREED;
 	count_pending(model, stream);
@@ -238,8 +223,7 @@ free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
 	bool shelved = same && !model->policy.per_stream;
 	bool own = model->policy.per_stream && same && segment->stream == stream->id;
 
-	if ((shelved && !reserve_own_shelf(model, stream, segment->pool, granules)) ||
-	    !join_order(model, stream))
+	if ((shelved && !reserve_own_shelves(model, stream)) || !join_order(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	charge_free(model, block, granules);
 	soma__lookup_remove(&model->lookup, &model->blocks, address, name);

@@ -128,9 +128,7 @@ complete(struct soma_model *model, struct soma__stream *stream, uint32_t node_na
 
 	soma__keep_out(model, &keep, block, address, end);
 	soma__pending_unlink(model, stream, node_name);
-	if (keep.state == SOMA__NODE_PENDING)
-		keep.shelf->promised -= end - address;
-	else
+	if (keep.state == SOMA__NODE_PARKED)
 		model->unfiled--;
 	stream->pending_count--;
 	model->stats.pending_free_count--;

@@ -80,7 +80,6 @@ struct soma__trees { /* one group of `best` */
 
 struct soma__shelf {
 	uint64_t groups;      /* those that have a block */
-	uint64_t promised;    /* granules on it or on their way to it: see soma__shelf_reserve() */
 	uint32_t group_count; /* groups that have memory */
 	bool best;
 	union {

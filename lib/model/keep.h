@@ -194,7 +194,6 @@ soma__keep_pending(struct soma_model *model, struct soma__stream *stream, unsign
 					 .stream = stream,
 					 .state = SOMA__NODE_PENDING };
 
-	keep.shelf->promised += end - address;
 	soma__keep_file(model, &keep, name, soma__pending_node(model, stream, pool, position, keep.state),
 			address, end, stream->barrier);
 }
@@ -224,8 +223,6 @@ soma__keep_take(struct soma_model *model, const struct soma__keep *keep, unsigne
 	}
 	if (keep->state == SOMA__NODE_COMPLETE)
 		model->stats.active += soma__bytes(model, granules);
-	else if (keep->state == SOMA__NODE_PENDING)
-		keep->shelf->promised -= granules;
 	return name;
 }
 

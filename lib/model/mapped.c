@@ -311,11 +311,8 @@ reserve_growth(struct soma_model *model, unsigned pool, const struct soma__site 
 static uint64_t
 take_pending(struct soma_model *model, const struct soma__site *site)
 {
-	struct soma__block *block = soma__block_at(model, site->front);
-	const struct soma__node *node = soma__node_at(&model->index, block->node);
-	uint64_t granules = soma__block_granules(model, block);
+	uint64_t granules = soma__block_granules(model, soma__block_at(model, site->front));
 
-	soma__shelf_at(model, soma__node_shelf(node))->promised -= granules;
 	soma__block_unshelve(model, site->front);
 	return granules;
 }

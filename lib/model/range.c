@@ -81,10 +81,8 @@ grow_at_end(struct soma_model *model, struct soma__stream *stream, uint64_t gran
 		const struct soma__node *node =
 			soma__node_at(&model->index, soma__block_at(model, last)->node);
 
-		if (soma__node_state(node) == SOMA__NODE_PENDING) {
-			soma__shelf_at(model, soma__node_shelf(node))->promised -= granules - missing;
+		if (soma__node_state(node) == SOMA__NODE_PENDING)
 			active = missing;
-		}
 		soma__block_unshelve(model, last);
 		*block = last;
 	} else {
