@@ -1,116 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cases of the guard that end a process: faults, forks, exits.  Each runs in a child. */
+/* The cases of the guard that end a process: forks, exits.  Each runs in a child. */
 #include "config.h"
 
-#include "tests/check_guard_support.h"
-#include "tests/unit.h"
+#include "tests/guard_child.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define WRITE SOMA_BACKEND_ACCESS_WRITE
-
-static char output[64];
-
-/* What the child's guard wrote; the child must not have ended well. */
-static const char *
-run_child(void (*body)(struct fixture *f), enum inner_kind kind, int *status)
-{
-	static char text[8192];
-
-	snprintf(output, sizeof output, "guard-rows-%ld.txt", (long)getpid());
-	unlink(output);
-	fflush(NULL);
-	pid_t pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		const char *options[] = { "mode", "full", "output", output, "on_error", "report", NULL };
-		struct fixture f;
-		fixture_open(&f, kind, options);
-		f.ops->guard_listen(f.g, NULL, NULL);
-		body(&f);
-		_exit(0);
-	}
-	ck_assert_int_eq(waitpid(pid, status, 0), pid);
-	FILE *file = fopen(output, "r");
-	size_t n = file == NULL ? 0 : fread(text, 1, sizeof text - 1, file);
-	text[n] = '\0';
-	if (file != NULL)
-		fclose(file);
-	unlink(output);
-	return text;
-}
-
-/* The children end with all that they hold, which is no leak of the tests. */
-__attribute__((visibility("default"))) const char *__asan_default_options(void);
-const char *
-__asan_default_options(void)
-{
-	return "detect_leaks=0";
-}
-
-static volatile unsigned char sink;
-
-static void
-read_past(struct fixture *f)
-{
-	unsigned char *p = take(f, 4096, NULL);
-
-	sink = p[4096];
-}
-
-static void
-write_past(struct fixture *f)
-{
-	unsigned char *p = take(f, 8192, NULL);
-
-	p[8192] = 1;
-}
-
-static void
-write_before(struct fixture *f)
-{
-	unsigned char *p = take(f, 4096, NULL);
-
-	p[-1] = 1;
-}
-
-static void
-touch_freed(struct fixture *f)
-{
-	unsigned char *p = take(f, 4096, NULL);
-
-	give(f, p, 4096, NULL);
-	sink = p[17];
-}
-
-START_TEST(row_30_mapped_guard_faults_with_the_address_and_the_class)
-{
-	static const struct {
-		void (*body)(struct fixture *f);
-		const char *kind, *part;
-	} cases[] = {
-		{ read_past, "oob-access-after", "offset +4096 of block" },
-		{ write_past, "oob-access-after", "offset +8192 of block" },
-		{ write_before, "oob-access-before", "offset -1 of block" },
-		{ touch_freed, "access-after-free", "offset +17 of block" },
-	};
-	static const enum inner_kind kinds[] = { INNER_DIRECT, INNER_HOST };
-
-	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		for (unsigned k = 0; k < 2; k++) {
-			int status;
-			const char *text = run_child(cases[i].body, kinds[k], &status);
-			ck_assert_msg(status != 0, "case %u did not fault", i);
-			ck_assert_msg(strstr(text, cases[i].kind) && strstr(text, cases[i].part),
-				      "case %u: %s", i, text);
-		}
-	}
-}
-END_TEST
 
 static void
 leak_in_child(struct fixture *f)
@@ -226,8 +123,7 @@ END_TEST
 int
 main(void)
 {
-	const TTest *const tests[] = { row_30_mapped_guard_faults_with_the_address_and_the_class,
-				       row_31_children_are_silent_and_leaks_are_printed_without_a_driver,
+	const TTest *const tests[] = { row_31_children_are_silent_and_leaks_are_printed_without_a_driver,
 				       a_guard_that_is_closed_while_the_process_exits_is_looked_at_before };
 	Suite *suite = suite_create("guard abort");
 	TCase *tcase = tcase_create("abort");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The handler of SIGSEGV for blocks in mappings of their own: says which block an access
- * hit beside or after its life, then lets the handler that was there before go on.
+ * hit beside or after its life, and what made it, then lets the handler that was there before go on.
  *
- * In the handler: loads of atomics and write(2), nothing else.  Open guards are in a fixed table of
+ * In the handler: atomics, write(2), and what places.h does; nothing else.  Open guards are in a fixed table of
  * atomic pointers; closing takes the guard out and does not wait for handlers.
  */
 #include "config.h"
@@ -12,40 +12,68 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "backends/guard/guard.h"
 #include "backends/guard/local.h"
+#include "backends/guard/places.h"
 
 #define GUARDS_MAX 16u
 #define STACK_BYTES ((size_t)64 << 10)
-#define SHOWN_FRAMES 16u
 
 static _Atomic(struct soma_backend *) guards[GUARDS_MAX];
 static struct sigaction before;
 static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 static bool installed;
 
-/* ---- one line at a time, without the C library's help -------------------------------- */
+/* ---- writing, without the C library's help --------------------------------------------- */
 
-struct line {
-	char text[2048];
+/* One report at a time is made here: a program's own stack for handlers may be small. */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+static struct places places;
+static struct {
+	int file;
 	size_t used;
-};
+	char text[4096];
+} out;
 
 static void
-put(struct line *line, const char *text)
+flush(void)
 {
-	for (; *text != '\0' && line->used < sizeof line->text; text++)
-		line->text[line->used++] = *text;
+	size_t done = 0;
+
+	while (done < out.used) {
+		ssize_t n = write(out.file, out.text + done, out.used - done);
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	out.used = 0;
 }
 
 static void
-put_number(struct line *line, uint64_t value, unsigned base)
+put_char(char c)
+{
+	if (out.used == sizeof out.text)
+		flush();
+	out.text[out.used++] = c;
+}
+
+static void
+put(const char *text)
+{
+	for (; *text != '\0'; text++)
+		put_char(*text);
+}
+
+static void
+put_number(uint64_t value, unsigned base)
 {
 	char digits[24];
 	unsigned n = sizeof digits - 1;
@@ -54,70 +82,53 @@ put_number(struct line *line, uint64_t value, unsigned base)
 	do
 		digits[--n] = "0123456789abcdef"[value % base];
 	while ((value /= base) != 0);
-	put(line, base == 16 ? "0x" : "");
-	put(line, digits + n);
+	put(base == 16 ? "0x" : "");
+	put(digits + n);
 }
 
 static void
-put_offset(struct line *line, uint64_t address, uint64_t ptr)
+put_offset(uint64_t address, uint64_t ptr)
 {
-	put(line, address >= ptr ? "+" : "-");
-	put_number(line, address >= ptr ? address - ptr : ptr - address, 10);
+	put(address >= ptr ? "+" : "-");
+	put_number(address >= ptr ? address - ptr : ptr - address, 10);
 }
 
+/* A path in JSON; as in report_json.c. */
 static void
-put_stack(struct line *line, struct soma_backend *g, const char *name, uint32_t id)
+put_quoted(const char *text)
 {
-	void *const *frames;
-	uint32_t count = stacks_frames(&g->stacks, id, &frames);
+	for (; *text != '\0'; text++) {
+		unsigned char c = (unsigned char)*text;
+		if (c == '"' || c == '\\')
+			put_char('\\');
+		if (c >= 0x20 && c < 0x7f) {
+			put_char((char)c);
+			continue;
+		}
+		put("\\u00");
+		put_char("0123456789abcdef"[c >> 4]);
+		put_char("0123456789abcdef"[c & 15]);
+	}
+}
 
-	if (count == 0)
+/* "0x7f..", "0x7f.. (/usr/bin/program+0x1234)" */
+static void
+put_place(const struct place *place, void (*put_path)(const char *path))
+{
+	put_number(place->address, 16);
+	if (place->file == NULL)
 		return;
-	put(line, "\n ");
-	put(line, name);
-	put(line, ":");
-	for (uint32_t i = 0; i < count && i < SHOWN_FRAMES; i++) {
-		put(line, " ");
-		put_number(line, (uint64_t)(uintptr_t)frames[i], 16);
-	}
-}
-
-static void
-put_json(struct line *line, const char *kind, const char *access, uint64_t address,
-	 const struct fault_slot *slot)
-{
-	put(line, "{\"guard\":\"soma\",\"severity\":\"error\",\"kind\":\"");
-	put(line, kind);
-	put(line, "\",\"access\":\"");
-	put(line, access);
-	put(line, "\",\"address\":\"");
-	put_number(line, address, 16);
-	put(line, "\",\"ptr\":\"");
-	put_number(line, atomic_load(&slot->ptr), 16);
-	put(line, "\",\"size\":");
-	put_number(line, atomic_load(&slot->size), 10);
-	put(line, ",\"generation\":");
-	put_number(line, atomic_load(&slot->generation), 10);
-	put(line, "}\n");
-}
-
-static void
-write_all(int fd, const struct line *line)
-{
-	size_t done = 0;
-
-	while (done < line->used) {
-		ssize_t n = write(fd, line->text + done, line->used - done);
-		if (n <= 0)
-			return;
-		done += (size_t)n;
-	}
+	put(" (");
+	put_path(place->file);
+	put("+");
+	put_number(place->offset, 16);
+	put(")");
 }
 
 /* ---- what was hit ---------------------------------------------------------------------- */
 
 static const char *
-access_of(void *context)
+access_of(const void *context)
 {
 #if defined(__x86_64__)
 	/* Bit 1 of the page fault's error code. */
@@ -129,48 +140,167 @@ access_of(void *context)
 #endif
 }
 
-static const char *
-kind_of(const struct fault_slot *slot, uint64_t address)
+/* Of the instruction; 0: not known here. */
+static uint64_t
+pc_of(const void *context)
 {
-	if (atomic_load(&slot->freed))
+	const ucontext_t *ucontext = context;
+
+#if defined(__x86_64__)
+	return (uint64_t)ucontext->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+	return ucontext->uc_mcontext.pc;
+#else
+	(void)ucontext;
+	return 0;
+#endif
+}
+
+/* An access, and its part of `places`: what made it first, then the stacks of the block, from `alloc` and
+ * `free` on. */
+struct fault {
+	uint64_t address, pc;
+	const char *access;
+	const struct fault_slot *slot;
+	uint32_t alloc, free;
+};
+
+static const char *
+kind_of(const struct fault *fault)
+{
+	if (atomic_load(&fault->slot->freed))
 		return "access-after-free";
-	return address < atomic_load(&slot->ptr) ? "oob-access-before" : "oob-access-after";
+	return fault->address < atomic_load(&fault->slot->ptr) ? "oob-access-before" : "oob-access-after";
 }
 
 static void
-tell(struct soma_backend *g, const struct fault_slot *slot, uint64_t address, const char *access)
+add_stack(struct soma_backend *g, uint32_t id)
 {
-	struct line line = { .used = 0 };
-	const char *kind = kind_of(slot, address);
+	void *const *frames;
+	uint32_t count = stacks_frames(&g->stacks, id, &frames);
 
-	put(&line, "soma-guard: ERROR ");
-	put(&line, kind);
-	put(&line, "  ");
-	put(&line, access);
-	put(&line, " of ");
-	put_number(&line, address, 16);
-	put(&line, ", offset ");
-	put_offset(&line, address, atomic_load(&slot->ptr));
-	put(&line, " of block ");
-	put_number(&line, atomic_load(&slot->ptr), 16);
-	put(&line, " size ");
-	put_number(&line, atomic_load(&slot->size), 10);
-	put(&line, " gen ");
-	put_number(&line, atomic_load(&slot->generation), 10);
-	put(&line, atomic_load(&slot->freed) ? " state freed" : " state live");
-	put_stack(&line, g, "alloc", atomic_load(&slot->alloc_stack));
-	put_stack(&line, g, "free", atomic_load(&slot->free_stack));
-	put(&line, "\n found by: fault (SIGSEGV)\n");
-	write_all(g->reporter.output, &line);
-	if (g->reporter.json < 0)
+	for (uint32_t i = 0; i < count; i++)
+		places_add(&places, (uint64_t)(uintptr_t)frames[i]);
+}
+
+static void
+find_places(struct soma_backend *g, struct fault *fault)
+{
+	places.count = 0;
+	places.names_used = 0;
+	if (fault->pc != 0)
+		places_add(&places, fault->pc);
+	fault->alloc = places.count;
+	add_stack(g, atomic_load(&fault->slot->alloc_stack));
+	fault->free = places.count;
+	add_stack(g, atomic_load(&fault->slot->free_stack));
+	places_find(&places);
+}
+
+static void
+put_stack(const char *name, uint32_t from, uint32_t to)
+{
+	if (from == to)
 		return;
-	line.used = 0;
-	put_json(&line, kind, access, address, slot);
-	write_all(g->reporter.json, &line);
+	put(" ");
+	put(name);
+	put(":\n");
+	for (uint32_t i = from; i < to; i++) {
+		put("    #");
+		put_number(i - from, 10);
+		put(" ");
+		put_place(&places.at[i], put);
+		put("\n");
+	}
+}
+
+static void
+put_text(const struct fault *fault)
+{
+	const struct fault_slot *slot = fault->slot;
+
+	put("soma-guard: ERROR ");
+	put(kind_of(fault));
+	put("  ");
+	put(fault->access);
+	put(" of ");
+	put_number(fault->address, 16);
+	put(", offset ");
+	put_offset(fault->address, atomic_load(&slot->ptr));
+	put(" of block ");
+	put_number(atomic_load(&slot->ptr), 16);
+	put(" size ");
+	put_number(atomic_load(&slot->size), 10);
+	put(" gen ");
+	put_number(atomic_load(&slot->generation), 10);
+	put(atomic_load(&slot->freed) ? " state freed\n" : " state live\n");
+	put_stack("now", 0, fault->alloc);
+	put_stack("alloc", fault->alloc, fault->free);
+	put_stack("free", fault->free, places.count);
+	put(" found by: fault (SIGSEGV), tid ");
+	put_number((uint64_t)syscall(SYS_gettid), 10);
+	put("\n");
+}
+
+static void
+put_json_stack(const char *name, uint32_t from, uint32_t to)
+{
+	if (from == to)
+		return;
+	put(",\"");
+	put(name);
+	put("\":{\"stack\":[");
+	for (uint32_t i = from; i < to; i++) {
+		put(i == from ? "{\"pc\":\"" : ",{\"pc\":\"");
+		put_number(places.at[i].address, 16);
+		put("\",\"name\":\"");
+		put_place(&places.at[i], put_quoted);
+		put("\"}");
+	}
+	put("]}");
+}
+
+static void
+put_json(const struct fault *fault)
+{
+	put("{\"guard\":\"soma\",\"severity\":\"error\",\"kind\":\"");
+	put(kind_of(fault));
+	put("\",\"access\":\"");
+	put(fault->access);
+	put("\",\"address\":\"");
+	put_number(fault->address, 16);
+	put("\",\"ptr\":\"");
+	put_number(atomic_load(&fault->slot->ptr), 16);
+	put("\",\"size\":");
+	put_number(atomic_load(&fault->slot->size), 10);
+	put(",\"generation\":");
+	put_number(atomic_load(&fault->slot->generation), 10);
+	put_json_stack("now", 0, fault->alloc);
+	put_json_stack("alloc", fault->alloc, fault->free);
+	put_json_stack("free", fault->free, places.count);
+	put("}\n");
+}
+
+/* Whoever is in here comes to an end soon, as it calls nothing that waits for others. */
+static void
+tell(struct soma_backend *g, struct fault *fault)
+{
+	while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+		sched_yield();
+	find_places(g, fault);
+	out.file = g->reporter.output;
+	put_text(fault);
+	flush();
+	out.file = g->reporter.json;
+	if (out.file >= 0) {
+		put_json(fault);
+		flush();
+	}
+	atomic_flag_clear_explicit(&busy, memory_order_release);
 }
 
 static bool
-explain(struct soma_backend *g, uint64_t address, const char *access)
+explain(struct soma_backend *g, uint64_t address, const void *context)
 {
 	uint32_t count = atomic_load(&g->mapped.slot_count);
 
@@ -180,7 +310,10 @@ explain(struct soma_backend *g, uint64_t address, const char *access)
 		uint64_t range = atomic_load(&slot->range);
 		if (range == 0 || address < range || address - range >= atomic_load(&slot->range_size))
 			continue;
-		tell(g, slot, address, access);
+		tell(g, &(struct fault){ .address = address,
+					 .pc = pc_of(context),
+					 .access = access_of(context),
+					 .slot = slot });
 		return true;
 	}
 	return false;
@@ -208,8 +341,7 @@ on_fault(int number, siginfo_t *info, void *context)
 
 	for (uint32_t i = 0; info->si_code > 0 && i < GUARDS_MAX; i++) {
 		struct soma_backend *g = atomic_load(&guards[i]);
-		if (g != NULL && !guard_is_idle(g) &&
-		    explain(g, (uint64_t)(uintptr_t)info->si_addr, access_of(context)))
+		if (g != NULL && !guard_is_idle(g) && explain(g, (uint64_t)(uintptr_t)info->si_addr, context))
 			break;
 	}
 	errno = saved;
