@@ -103,7 +103,7 @@ START_TEST(a_text_made_at_once_is_kept_and_cut)
 			 SOMA_STATUS_PARSE);
 	ck_assert_str_eq(soma_error_last()->text, "file: \"key\" 50%");
 	soma__error_text(SOMA_STATUS_PARSE, "%s", longer);
-	ck_assert_uint_eq(strlen(soma_error_last()->text), 319);
+	ck_assert_uint_eq(strlen(soma_error_last()->text), 511);
 	/* The next error of the other kind is formatted again. */
 	soma__fail(IO, "read %" PRIu64, 3);
 	ck_assert_str_eq(soma_error_last()->text, "read 3");
@@ -114,6 +114,7 @@ START_TEST(quantities_belong_to_the_error_just_recorded)
 {
 	soma__fail(OUT_OF_BUDGET, "no budget");
 	soma__error_sizes(1, 2, 3, 4);
+	soma__error_held(6, 7);
 	soma__error_driver(999);
 	soma__error_generation(5);
 	const struct soma_error *error = soma_error_last();
@@ -121,12 +122,15 @@ START_TEST(quantities_belong_to_the_error_just_recorded)
 	ck_assert_uint_eq(error->current, 2);
 	ck_assert_uint_eq(error->remaining, 3);
 	ck_assert_uint_eq(error->limit, 4);
+	ck_assert_uint_eq(error->promised, 6);
+	ck_assert_uint_eq(error->retired, 7);
 	ck_assert_int_eq(error->driver_code, 999);
 	ck_assert_uint_eq(error->generation, 5);
 	soma__fail(IO, "another");
 	error = soma_error_last();
 	ck_assert_uint_eq(
 		error->requested | error->current | error->remaining | error->limit | error->generation, 0);
+	ck_assert_uint_eq(error->promised | error->retired, 0);
 	ck_assert_int_eq(error->driver_code, 0);
 }
 END_TEST

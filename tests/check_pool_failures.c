@@ -148,15 +148,23 @@ END_TEST
 START_TEST(a_budget_that_is_short_says_so_through_the_pool)
 {
 	struct soma_resource *budget;
+	struct soma_reservation *promised;
 
 	fake = fake_create(ORDERED, &resource);
-	ck_ok(soma_budget_create(resource, 2 * SEGMENT, &budget));
+	ck_ok(soma_budget_create(resource, 3 * SEGMENT, &budget));
 	p = pool_over(budget, POOL);
 	a = new_stream(resource);
 	struct soma_allocation *x = alloc(p, SEGMENT, a);
+	struct soma_block freed = allocate(resource, SEGMENT, a);
+	deallocate(resource, &freed);
+	ck_ok(soma_reservation_create(budget, 100, &promised));
 	ck_is(try_alloc(p, 2 * SEGMENT, a), OUT_OF_BUDGET);
-	ck_assert_uint_eq(soma_error_last()->limit, 2 * SEGMENT);
+	ck_assert_uint_eq(soma_error_last()->limit, 3 * SEGMENT);
 	ck_assert_uint_eq(soma_error_last()->remaining, SEGMENT);
+	ck_assert_uint_eq(soma_error_last()->promised, 100);
+	ck_assert_uint_eq(soma_error_last()->retired, SEGMENT);
+	soma_reservation_destroy(promised);
+	fake_run_all(fake);
 	drop(alloc(p, SEGMENT, a), a);
 	drop(x, a);
 	ck_ok(soma_pool_destroy(p));

@@ -228,6 +228,170 @@ START_TEST(quarantine_counts_until_it_is_let_go)
 }
 END_TEST
 
+/* ---- what is said of the bytes that count -------------------------------------------------- */
+
+static void
+expect_held(uint64_t promised, uint64_t retired, const char *part)
+{
+	const struct soma_error *error = soma_error_last();
+
+	ck_assert_int_eq(error->status, SOMA_STATUS_OUT_OF_BUDGET);
+	ck_assert_uint_eq(error->promised, promised);
+	ck_assert_uint_eq(error->retired, retired);
+	ck_assert_msg(strstr(error->text, part) != NULL, "%s", error->text);
+}
+
+START_TEST(a_refusal_tells_what_waiting_and_what_shrinking_would_bring)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	uint64_t a = new_stream(terminal), b = new_stream(terminal);
+	struct soma_block kept = allocate(budget, 300, a), first = allocate(budget, 200, a),
+			  second = allocate(terminal, 101, b), other = { .size = sizeof other };
+	struct soma_reservation *reservation;
+
+	ck_assert_int_eq(try_allocate(budget, 400), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(400, 601, 399, 1000);
+	expect_held(0, 0, ": 400 B requested, 601 B of 1000 B in use; tried:");
+	deallocate(budget, &first);
+	deallocate(terminal, &second);
+	ck_assert_int_eq(soma_reservation_create(budget, 150, &reservation), SOMA_STATUS_OK);
+	ck_assert_int_eq(try_allocate(budget, 250), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(250, 601, 399, 1000);
+	expect_held(150, 301,
+		    ": 250 B requested, 601 B of 1000 B in use, 301 B of it freed and not given "
+		    "back yet; 150 B more are promised; tried:");
+	ck_assert_int_eq(soma_resource_allocate_with_reservation_pressure(budget, 200, 0, 70, &other),
+			 SOMA_STATUS_OUT_OF_BUDGET);
+	expect_held(220, 301, "; 220 B more are promised; tried:");
+	ck_assert_int_eq(soma_resource_allocate_with_reservation_pressure(budget, 200, 0, UINT64_MAX, &other),
+			 SOMA_STATUS_OUT_OF_BUDGET);
+	expect_held(UINT64_MAX, 301, " more are promised; tried:");
+	/* 250 is more than 399 - 150, and waiting brings 301. */
+	fake_run(fake, terminal, b);
+	ck_assert_int_eq(try_allocate(budget, 351), SOMA_STATUS_OUT_OF_BUDGET);
+	expect_held(150, 200, ", 200 B of it freed and not given back yet; 150 B more are promised");
+	other = allocate(budget, 250, 0);
+	fake_run_all(fake);
+	ck_assert_int_eq(try_allocate(budget, 301), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(301, 550, 450, 1000);
+	expect_held(150, 0, ": 301 B requested, 550 B of 1000 B in use; 150 B more are promised; tried:");
+	soma_reservation_destroy(reservation);
+	deallocate(budget, &other);
+	deallocate(budget, &kept);
+	fake_run_all(fake);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+START_TEST(a_reservation_that_is_refused_is_told_the_same)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	uint64_t stream = new_stream(terminal);
+	struct soma_block block = allocate(budget, 500, stream);
+	struct soma_reservation *reservation, *refused;
+
+	deallocate(budget, &block);
+	ck_assert_int_eq(soma_reservation_create(budget, 400, &reservation), SOMA_STATUS_OK);
+	ck_assert_int_eq(soma_reservation_create(budget, 101, &refused), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(101, 500, 500, 1000);
+	expect_held(400, 500,
+		    "500 B of 1000 B in use, 500 B of it freed and not given back yet; 400 B more are");
+	soma_reservation_destroy(reservation);
+	fake_run_all(fake);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
+/* Frees of each tenant's, and of nobody's, on two streams. */
+static void
+free_by_tenants(struct soma_resource *device, struct soma_resource *outer, struct soma_resource *inner,
+		struct soma_resource *other, uint64_t a, uint64_t b)
+{
+	const struct {
+		struct soma_resource *by;
+		uint64_t bytes, stream;
+	} made[] = {
+		{ device, 1, a }, { outer, 20, a }, { inner, 300, b }, { other, 4000, a }, { inner, 50, a }
+	};
+
+	for (unsigned i = 0; i < sizeof made / sizeof made[0]; i++) {
+		struct soma_block block = allocate(made[i].by, made[i].bytes, made[i].stream);
+		deallocate(device, &block);
+	}
+}
+
+/* `capabilities` that keep what was freed: until the streams run, or in a quarantine that cannot be drained. */
+static void
+expect_of_tenants(uint64_t capabilities)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(capabilities, &terminal);
+	struct soma_resource *device = budget_of(terminal, 10000), *outer = budget_of(device, 1000),
+			     *inner = budget_of(outer, 600), *other = budget_of(device, 5000);
+	uint64_t a = capabilities & SOMA_BACKEND_STREAMS ? new_stream(terminal) : 0;
+	uint64_t b = capabilities & SOMA_BACKEND_STREAMS ? new_stream(terminal) : 0;
+
+	fake->keep_max = FAKE_BLOCKS;
+	fake->fail_with[FAKE_GUARD_DRAIN] = SOMA_STATUS_DRIVER;
+	free_by_tenants(device, outer, inner, other, a, b);
+	ck_assert_int_eq(try_allocate(inner, 300), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(300, 350, 250, 600);
+	expect_held(0, 350, "350 B of 600 B in use, 350 B of it freed");
+	ck_assert_int_eq(try_allocate(outer, 700), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(700, 370, 630, 1000);
+	expect_held(0, 370, "370 B of 1000 B in use, 370 B of it freed");
+	ck_assert_int_eq(try_allocate(other, 1001), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(1001, 4000, 1000, 5000);
+	expect_held(0, 4000, "of it freed");
+	ck_assert_int_eq(try_allocate(device, 6000), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(6000, 4371, 5629, 10000);
+	expect_held(0, 4371, "of it freed");
+	fake->fail_with[FAKE_GUARD_DRAIN] = SOMA_STATUS_OK;
+	soma_resource_release(inner);
+	soma_resource_release(outer);
+	soma_resource_release(other);
+	soma_resource_release(device);
+	fake_run_all(fake);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+
+START_TEST(each_tenant_is_told_of_its_own_frees_alone)
+{
+	expect_of_tenants(FAKE_ORDERED);
+	expect_of_tenants(FAKE_ORDERED | FAKE_RECORDS);
+	expect_of_tenants(FAKE_ORDERED | SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED);
+	expect_of_tenants(SOMA_BACKEND_GUARD | SOMA_BACKEND_KEEPS_FREED);
+}
+END_TEST
+
+START_TEST(what_is_short_of_device_memory_has_neither)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &terminal);
+	struct soma_resource *budget = budget_of(terminal, 1000);
+	struct soma_reservation *reservation;
+
+	ck_assert_int_eq(soma_reservation_create(budget, 400, &reservation), SOMA_STATUS_OK);
+	fake->limit = 100;
+	ck_assert_int_eq(try_allocate(budget, 200), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
+	ck_assert_uint_eq(soma_error_last()->promised | soma_error_last()->retired, 0);
+	ck_assert_ptr_null(strstr(soma_error_last()->text, "promised"));
+	soma_reservation_destroy(reservation);
+	soma_resource_release(budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
 /* ---- callbacks of several stacks -------------------------------------------------------------- */
 
 struct side {
@@ -305,7 +469,9 @@ START_TEST(errors_within_the_callback_do_not_change_the_figures)
 }
 END_TEST
 
-UNIT_MAIN("resource_pressure", errors_within_the_callback_do_not_change_the_figures,
+UNIT_MAIN("resource_pressure", a_refusal_tells_what_waiting_and_what_shrinking_would_bring,
+	  a_reservation_that_is_refused_is_told_the_same, each_tenant_is_told_of_its_own_frees_alone,
+	  what_is_short_of_device_memory_has_neither, errors_within_the_callback_do_not_change_the_figures,
 	  callbacks_that_ask_each_others_stacks_end, the_owner_is_asked_until_there_is_room,
 	  an_owner_who_frees_nothing_is_not_asked_for_ever, the_ladder_goes_from_the_cheapest_to_the_dearest,
 	  memory_that_a_synchronisation_brings_back_is_found, no_budget_is_met_by_synchronising,

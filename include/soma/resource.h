@@ -131,8 +131,9 @@ struct soma_block {
  * quarantine; to trim the backend's pool; short of device memory, all of it again after a
  * synchronisation of the device (it waits); then the owner's callback (below).
  *
- * SOMA_STATUS_OUT_OF_BUDGET: the error has {requested, current, remaining, limit} of
- * the budget that was short; a request larger than a limit is refused at once.
+ * SOMA_STATUS_OUT_OF_BUDGET: the error has {requested, current, remaining, limit, promised, retired} of
+ * the budget that was short; a request larger than a limit is refused at once.  Where requested is more than
+ * remaining - promised, but not by more than retired, waiting for the streams helps, else only freeing does.
  * SOMA_STATUS_OUT_OF_DEVICE_MEMORY: the backend had no room.
  * For both the text says what was tried and who holds most.
  */

@@ -63,6 +63,9 @@ struct soma_error {
 	uint64_t limit;      /* the limit that was met */
 	uint64_t generation; /* of the block concerned */
 	const char *text;    /* one sentence, never NULL */
+	/* Of a budget that has no room. */
+	uint64_t promised; /* not in `current`: what reservations hold, and the request's own pressure */
+	uint64_t retired;  /* in `current`: was freed, and counts until its stream is past that */
 };
 
 /*

@@ -13,7 +13,6 @@
 #include "lib/base/size.h"
 
 #define NAME_MAX_LENGTH 96
-#define TEXT_MAX_LENGTH 320
 
 struct detail {
 	struct soma_error error;
@@ -22,7 +21,7 @@ struct detail {
 	bool sizes;         /* as in struct soma__error_args */
 	uint64_t arg[4];
 	char name[NAME_MAX_LENGTH];
-	char text[TEXT_MAX_LENGTH];
+	char text[SOMA__ERROR_TEXT_MAX];
 	uint64_t serial;
 };
 
@@ -99,6 +98,13 @@ soma__error_sizes(uint64_t requested, uint64_t current, uint64_t remaining, uint
 	last.error.current = current;
 	last.error.remaining = remaining;
 	last.error.limit = limit;
+}
+
+void
+soma__error_held(uint64_t promised, uint64_t retired)
+{
+	last.error.promised = promised;
+	last.error.retired = retired;
 }
 
 void

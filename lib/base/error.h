@@ -13,6 +13,9 @@
 
 #include <soma/status.h>
 
+/* Of a text, with its end. */
+#define SOMA__ERROR_TEXT_MAX 512
+
 /*
  * Records an error and returns `status`.  `format` must be a string literal whose
  * conversions are only PRIu64, PRIx64 and PRId64 for the arguments in order, and
@@ -37,7 +40,7 @@ enum soma_status soma__error(enum soma_status status, const char *format, struct
 	soma__error(SOMA_STATUS_##code, format, (struct soma__error_args){ .arg = { __VA_ARGS__ }, .sizes = true })
 
 /* Records a text that is made at once: for rare errors with more than one name in
- * them.  Cut at 319 bytes. */
+ * them.  Cut at SOMA__ERROR_TEXT_MAX. */
 enum soma_status soma__error_text(enum soma_status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -46,6 +49,7 @@ uint64_t soma__error_serial(void);
 
 /* The quantities of the error just recorded on this thread. */
 void soma__error_sizes(uint64_t requested, uint64_t current, uint64_t remaining, uint64_t limit);
+void soma__error_held(uint64_t promised, uint64_t retired);
 void soma__error_driver(int driver_code);
 void soma__error_generation(uint64_t generation);
 

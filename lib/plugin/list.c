@@ -81,7 +81,7 @@ see(struct listing *listing, const char *name, const char *path)
 {
 	struct soma__plugin_seen seen = { .name = name, .path = path, .hidden = was_seen(listing, name) };
 	struct soma_backend_info info;
-	char reason[320];
+	char reason[SOMA__ERROR_TEXT_MAX];
 
 	enum soma_status status = soma__plugin_load(path, &seen.plugin);
 	if (status == SOMA_STATUS_OK && seen.plugin->module.wraps == 0) {

@@ -22,7 +22,7 @@
 /* An error of the resource's to be told in the end. */
 struct kept_error {
 	struct soma_error error;
-	char text[320];
+	char text[SOMA__ERROR_TEXT_MAX];
 };
 
 static void
@@ -40,6 +40,7 @@ tell_error(const struct kept_error *kept)
 
 	(void)soma__error_text(error->status, "%s", kept->text);
 	soma__error_sizes(error->requested, error->current, error->remaining, error->limit);
+	soma__error_held(error->promised, error->retired);
 	soma__error_driver(error->driver_code);
 }
 

@@ -184,7 +184,7 @@ available(struct soma__account *account)
 uint64_t
 soma__account_reserved(struct soma__account *account)
 {
-	uint64_t kept = available(account) + atomic_load_explicit(&account->promised, memory_order_acquire);
+	uint64_t kept = available(account) + soma__account_promised(account);
 
 	return kept < account->limit ? account->limit - kept : 0;
 }

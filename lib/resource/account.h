@@ -96,6 +96,20 @@ soma__account_give(struct soma__account *account, unsigned index, uint64_t bytes
 /* Exact when nothing moves. */
 uint64_t soma__account_reserved(struct soma__account *account);
 uint64_t soma__account_remaining(struct soma__account *account);
+static inline uint64_t
+soma__account_promised(const struct soma__account *account)
+{
+	return atomic_load_explicit(&account->promised, memory_order_acquire);
+}
+
+/* Whether what is charged to `first` and its parents is charged to this account. */
+static inline bool
+soma__account_is_charged(const struct soma__account *first, const struct soma__account *account)
+{
+	while (first != NULL && first != account)
+		first = first->parent;
+	return first != NULL;
+}
 
 /* What was charged becomes promised, and the other way round. */
 void soma__account_promise(struct soma__account *account, uint64_t bytes);

@@ -40,12 +40,13 @@ static enum soma_status
 refuse(struct soma__account *tenant, struct soma__account *domain, struct soma__call *call)
 {
 	struct soma__account *by = call->refused;
-	uint64_t reserved = soma__account_reserved(by);
+	uint64_t reserved = soma__account_reserved(by), promised = soma__account_promised(by);
 
 	call->hopeless = any_refuses(tenant, call->bytes) || any_refuses(domain, call->bytes);
 	soma__fail_sizes(OUT_OF_BUDGET, "out of budget: %s requested, %s of %s reserved", call->bytes, reserved,
 			 by->limit);
 	soma__error_sizes(call->bytes, reserved, by->limit - reserved, by->limit);
+	soma__error_held(promised + call->pressure < promised ? UINT64_MAX : promised + call->pressure, 0);
 	return SOMA_STATUS_OUT_OF_BUDGET;
 }
 

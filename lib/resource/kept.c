@@ -115,3 +115,26 @@ soma__kept_told(struct soma__kept *kept, struct soma__record *record)
 	pthread_mutex_unlock(&shard->mutex);
 	return ours;
 }
+
+static uint64_t
+shard_of_tenant(struct soma__kept_shard *shard, const struct soma__account *tenant)
+{
+	uint64_t bytes = 0;
+
+	pthread_mutex_lock(&shard->mutex);
+	for (unsigned i = 0; i < SOMA__KEPT_BUCKETS; i++)
+		for (struct soma__record *r = shard->buckets[i]; r != NULL; r = r->queued)
+			bytes += soma__account_is_charged(r->tenant, tenant) ? r->bytes : 0;
+	pthread_mutex_unlock(&shard->mutex);
+	return bytes;
+}
+
+uint64_t
+soma__kept_of(struct soma__kept *kept, const struct soma__account *tenant)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; kept->shards != NULL && i < SOMA__KEPT_SHARDS; i++)
+		bytes += shard_of_tenant(&kept->shards[i], tenant);
+	return bytes;
+}

@@ -45,4 +45,7 @@ struct soma__record *soma__kept_release(struct soma__kept *kept, uint64_t ptr, b
 /* True: free has returned meanwhile, and the record is the caller's. */
 bool soma__kept_told(struct soma__kept *kept, struct soma__record *record);
 
+/* Bytes of kept blocks that are charged to this tenant. */
+uint64_t soma__kept_of(struct soma__kept *kept, const struct soma__account *tenant);
+
 #endif

@@ -173,3 +173,17 @@ soma__stream_passed(struct soma__streams *streams, struct soma__stream *stream)
 	pthread_mutex_unlock(&stream->mutex);
 	return first;
 }
+
+uint64_t
+soma__stream_pending_of(struct soma__stream *stream, const struct soma__account *tenant)
+{
+	uint64_t bytes = 0;
+
+	if (atomic_load_explicit(&stream->pending_count, memory_order_acquire) == 0)
+		return 0;
+	pthread_mutex_lock(&stream->mutex);
+	for (struct soma__record *r = stream->head; r != NULL; r = r->queued)
+		bytes += soma__account_is_charged(r->tenant, tenant) ? r->bytes : 0;
+	pthread_mutex_unlock(&stream->mutex);
+	return bytes;
+}

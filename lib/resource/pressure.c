@@ -41,7 +41,7 @@ bytes_needed(const struct soma__call *call)
 	if (call->refused == NULL)
 		return call->bytes;
 	remaining = soma__account_remaining(call->refused);
-	promised = atomic_load_explicit(&call->refused->promised, memory_order_relaxed);
+	promised = soma__account_promised(call->refused);
 	remaining = remaining > promised ? remaining - promised : 0;
 	return wanted > remaining ? wanted - remaining : call->bytes;
 }
@@ -254,7 +254,7 @@ note_holder(void *context, const struct soma_tag_account *account)
 
 struct text {
 	size_t used;
-	char text[320];
+	char text[SOMA__ERROR_TEXT_MAX];
 };
 
 __attribute__((format(printf, 2, 3))) static void
@@ -315,6 +315,38 @@ fill_figures(const struct soma__call *call, struct soma_error *error)
 	error->current = info.total > info.free ? info.total - info.free : 0;
 }
 
+/* Bytes that were freed and still count.  A budget in the ledger counts all of them; a tenant's are looked for. */
+static uint64_t
+retired_of(struct soma__terminal *terminal, const struct soma__account *account)
+{
+	uint32_t slots = atomic_load_explicit(&terminal->streams.slots, memory_order_acquire);
+	struct soma_ledger sum = { .size = sizeof sum };
+	uint64_t bytes;
+
+	if (soma__account_is_charged(atomic_load_explicit(&terminal->ledger.domain, memory_order_acquire),
+				     account)) {
+		soma__ledger_sum(&terminal->ledger, &sum);
+		return sum.retired_bytes;
+	}
+	bytes = soma__kept_of(&terminal->kept, account);
+	for (uint32_t i = 0; i < slots; i++)
+		bytes += soma__stream_pending_of(soma__stream_at(&terminal->streams, i), account);
+	return bytes;
+}
+
+/* What somebody who was refused would want to know: whether to wait, or for whom to make room. */
+static void
+append_held(struct text *text, const struct soma_error *error)
+{
+	char size[SOMA__SIZE_EXACT_MAX];
+
+	if (error->retired > 0)
+		append(text, ", %s of it freed and not given back yet",
+		       soma__size_exact(size, error->retired));
+	if (error->promised > 0)
+		append(text, "; %s more are promised", soma__size_exact(size, error->promised));
+}
+
 static enum soma_status
 fail(const struct shortage *shortage, enum soma_status status)
 {
@@ -324,17 +356,19 @@ fail(const struct shortage *shortage, enum soma_status status)
 	char requested[SOMA__SIZE_EXACT_MAX], current[SOMA__SIZE_EXACT_MAX], limit[SOMA__SIZE_EXACT_MAX];
 
 	fill_figures(call, &error);
+	if (call->refused != NULL)
+		error.retired = retired_of(call->via->terminal, call->refused);
 	append(&text, "%s: %s requested, %s of %s in use", soma_status_text(status),
 	       soma__size_exact(requested, error.requested), soma__size_exact(current, error.current),
 	       soma__size_exact(limit, error.limit));
-	if (call->pressure > 0)
-		append(&text, ", %s promised to others", soma__size_exact(current, call->pressure));
+	append_held(&text, &error);
 	if (call->hopeless)
 		append(&text, "; larger than the limit");
 	append_tried(&text, shortage->tried, shortage->attempts);
 	append_holders(&text, call->via);
 	(void)soma__error_text(status, "%s", text.text);
 	soma__error_sizes(error.requested, error.current, error.remaining, error.limit);
+	soma__error_held(error.promised, error.retired);
 	soma__error_driver(error.driver_code);
 	return status;
 }

@@ -107,6 +107,9 @@ void soma__stream_free_end(struct soma__streams *streams, struct soma__stream *s
 /* Takes the records off whose frees the stream has passed: a list by `queued`. */
 struct soma__record *soma__stream_passed(struct soma__streams *streams, struct soma__stream *stream);
 
+/* Bytes of the stream's pending frees that are charged to this tenant. */
+uint64_t soma__stream_pending_of(struct soma__stream *stream, const struct soma__account *tenant);
+
 static inline struct soma__stream *
 soma__stream_at(struct soma__streams *streams, uint32_t slot)
 {

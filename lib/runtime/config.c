@@ -220,7 +220,7 @@ enum soma_status
 soma__runtime_config_explain(const struct soma__runtime_config *config, const char *source, const char *text,
 			     enum soma_status status)
 {
-	char error[320];
+	char error[SOMA__ERROR_TEXT_MAX];
 	const char *key;
 	size_t place;
 
