@@ -425,6 +425,111 @@ START_TEST(asking_what_is_free_spoils_no_capture_of_another_stream)
 }
 END_TEST
 
+#define SMALL                                                         \
+	((struct soma_pool_config){ .placement = SOMA_PLACEMENT_POOL, \
+				    .max_size = 2 * SEGMENT,          \
+				    .release_threshold = 2 * SEGMENT })
+
+/* Two segments, which is all there is: one is freed on a, where work is pending; the other. */
+static struct soma_allocation *
+fill_up(void)
+{
+	struct soma_allocation *x = alloc(p, SEGMENT, a), *y = alloc(p, SEGMENT, b);
+
+	fake_work(fake_stream(resource, a), 1);
+	drop(x, a);
+	return y;
+}
+
+/* Nothing of this may name a stream that the caller did not. */
+static void
+expect_shortage(enum soma_status status, uint64_t stream)
+{
+	struct soma_pool_stats before = stats_of(p), after;
+
+	ck_assert_int_eq(try_alloc(p, SEGMENT, stream), status);
+	ck_assert_int_eq(soma_error_last()->status, status);
+	ck_assert_msg(strstr(soma_error_last()->text, "stream") == NULL, "%s", soma_error_last()->text);
+	after = stats_of(p);
+	before.handle_count = after.handle_count;
+	ck_assert(same(before, after));
+}
+
+START_TEST(memory_pending_on_a_stream_in_a_capture_is_not_there_for_others)
+{
+	for (int by = 0; by < 3; by++) {
+		struct soma_resource *budget = NULL;
+
+		fake = fake_create(ORDERED, &resource);
+		fake->limit = by == 1 ? 2 * SEGMENT : 0;
+		if (by == 2)
+			ck_ok(soma_budget_create(resource, 2 * SEGMENT, &budget));
+		p = pool_over(budget != NULL ? budget : resource, by == 0 ? SMALL : POOL);
+		a = new_stream(resource);
+		b = new_stream(resource);
+		struct soma_allocation *y = fill_up();
+		bool *captured = &fake->captures[fake_stream(resource, a)->index];
+		*captured = true;
+		expect_shortage(by == 2 ? SOMA_STATUS_OUT_OF_BUDGET : SOMA_STATUS_OUT_OF_DEVICE_MEMORY, b);
+		/* Its own is another matter. */
+		ck_is(try_alloc(p, SEGMENT, a), STREAM_MISUSE);
+		*captured = false;
+		struct soma_allocation *x = alloc(p, SEGMENT, b);
+		ck_assert(fake_ordered(fake_stream(resource, b), fake_stream(resource, a), 1));
+		drop(x, b), drop(y, b);
+		soma_resource_release(budget);
+		close_fake();
+	}
+}
+END_TEST
+
+START_TEST(a_free_that_an_event_from_before_the_capture_covers_is_waited_for)
+{
+	uint64_t seq;
+
+	open_fake(ORDERED, SMALL);
+	struct soma_allocation *y = fill_up();
+	ck_ok(soma_pool_record_event(p, a, &seq));
+	fake->captures[fake_stream(resource, a)->index] = true;
+	struct soma_allocation *x = alloc(p, SEGMENT, b);
+	ck_assert(fake_ordered(fake_stream(resource, b), fake_stream(resource, a), 1));
+	fake->captures[fake_stream(resource, a)->index] = false;
+	drop(x, b), drop(y, b);
+	close_fake();
+}
+END_TEST
+
+START_TEST(the_legacy_stream_waits_for_nobody_while_another_one_is_in_a_capture)
+{
+	open_fake(ORDERED, SMALL);
+	fake->blocking = true;
+	struct soma_allocation *y = fill_up();
+	fake->captures[fake_stream(resource, b)->index] = true;
+	expect_shortage(SOMA_STATUS_OUT_OF_DEVICE_MEMORY, 0);
+	fake->captures[fake_stream(resource, b)->index] = false;
+	struct soma_allocation *x = alloc(p, SEGMENT, 0);
+	ck_assert(fake_ordered(fake_stream(resource, 0), fake_stream(resource, a), 1));
+	drop(x, 0), drop(y, b);
+	close_fake();
+}
+END_TEST
+
+/* What fails otherwise is told as it is. */
+START_TEST(an_event_that_cannot_be_had_for_such_a_wait_is_the_backends_error)
+{
+	open_fake(ORDERED, SMALL);
+	struct soma_allocation *y = fill_up();
+	fake->fail_with[FAKE_EVENT_RECORD] = SOMA_STATUS_DRIVER;
+	ck_is(try_alloc(p, SEGMENT, b), DRIVER);
+	fake->fail_with[FAKE_EVENT_RECORD] = SOMA_STATUS_OK;
+	fake->fail_with[FAKE_EVENT_WAIT] = SOMA_STATUS_DRIVER;
+	ck_is(try_alloc(p, SEGMENT, b), DRIVER);
+	fake->fail_with[FAKE_EVENT_WAIT] = SOMA_STATUS_OK;
+	drop(alloc(p, SEGMENT, b), b), drop(y, b);
+	close_fake();
+}
+END_TEST
+
 /* Work is queued on the stream, and no order can be had that comes after it. */
 static void
 end_without_order(bool capture)
@@ -498,4 +603,8 @@ UNIT_MAIN("pool_fake", the_placement_follows_what_the_backend_is,
 	  a_segment_does_not_go_back_on_a_stream_that_is_being_captured,
 	  where_the_backend_does_not_say_whether_a_stream_is_captured_nothing_is_given_or_taken,
 	  asking_what_is_free_spoils_no_capture_of_another_stream,
+	  memory_pending_on_a_stream_in_a_capture_is_not_there_for_others,
+	  a_free_that_an_event_from_before_the_capture_covers_is_waited_for,
+	  the_legacy_stream_waits_for_nobody_while_another_one_is_in_a_capture,
+	  an_event_that_cannot_be_had_for_such_a_wait_is_the_backends_error,
 	  a_pool_that_is_over_asks_nothing_of_its_resource)

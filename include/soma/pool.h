@@ -148,7 +148,8 @@ enum soma_status soma_pool_set_current(int device, struct soma_pool *pool);
  * SOMA_STATUS_OUT_OF_DEVICE_MEMORY: the maximum does not allow it, or the resource has no memory;
  * SOMA_STATUS_OUT_OF_BUDGET: a budget of the resource's has not.  On a stream that is being captured into a
  * graph, the block is the graph's and outside the pool, in no account of it, where the backend makes such
- * blocks and the placement is BACKEND; else SOMA_STATUS_STREAM_MISUSE.
+ * blocks and the placement is BACKEND; else SOMA_STATUS_STREAM_MISUSE.  A capture of another stream is no error
+ * here: what was freed on that one and is still pending cannot be waited for, and serves nobody else until it ends.
  */
 enum soma_status soma_pool_alloc(struct soma_pool *pool, uint64_t size, uint64_t stream,
 				 struct soma_allocation **allocation);

@@ -85,17 +85,15 @@ find_mark(struct soma__pool_stream *stream, uint64_t seq)
 	return NULL;
 }
 
-/* Within a call of the model, too, which has chosen a block by then: it must not be told of progress here. */
-enum soma_status
-soma__pool_stream_wait(struct soma_pool *pool, const struct soma__pool_stream *stream,
-		       struct soma__pool_stream *from, uint64_t seq)
+/* An event behind everything below position seq, which the pool keeps; NULL: all of that is done.  Within a call of
+ * the model, too, which has chosen a block by then: it must not be told of progress here. */
+static enum soma_status
+cover(struct soma_pool *pool, struct soma__pool_stream *from, uint64_t seq, struct soma__event **event)
 {
 	const struct soma__pool_mark *covering = find_mark(from, seq);
 	uint64_t executed, latest = submitted(pool, from, &executed);
 	bool done;
 
-	if (stream == from)
-		return SOMA_STATUS_OK;
 	if (covering == NULL && executed < seq) {
 		enum soma_status status = mark(pool, from, latest, &done);
 
@@ -103,8 +101,22 @@ soma__pool_stream_wait(struct soma_pool *pool, const struct soma__pool_stream *s
 			return status;
 		covering = find_mark(from, seq);
 	}
-	return covering != NULL ? soma__order_wait(pool->resource, stream->id, covering->event)
-				: SOMA_STATUS_OK;
+	*event = covering != NULL ? covering->event : NULL;
+	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma__pool_stream_wait(struct soma_pool *pool, const struct soma__pool_stream *stream,
+		       struct soma__pool_stream *from, uint64_t seq)
+{
+	struct soma__event *event;
+	enum soma_status status = SOMA_STATUS_OK;
+
+	if (stream != from)
+		status = cover(pool, from, seq, &event);
+	if (stream == from || status != SOMA_STATUS_OK)
+		return status;
+	return soma__order_wait(pool->resource, stream->id, event);
 }
 
 /* ---- progress ------------------------------------------------------------------------ */
@@ -381,20 +393,29 @@ find_by_model(struct soma_pool *pool, uint64_t model)
 	return NULL;
 }
 
-/* A stream of the model's that is none of the resource's is the host's own, where nothing is ever pending. */
+/* A stream of the model's that is none of the resource's is the host's own, where nothing is ever pending.
+ *
+ * An allocation was refused before on a stream that is captured itself.  So what is in the way here is
+ * another stream's capture: of the one that the free is pending on, or of any while the legacy one should wait.
+ * Who allocates has nothing to do with that, and for them this memory is not there. */
 enum soma_status
 soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream, uint64_t wait_seq)
 {
 	struct soma_pool *pool = context;
 	struct soma__pool_stream *waiting = find_by_model(pool, stream);
 	struct soma__pool_stream *from = find_by_model(pool, wait_stream);
+	struct soma__event *event;
 	enum soma_status status;
 
 	if (from == NULL || waiting == NULL)
 		return SOMA_STATUS_OK;
-	/* Of the legacy stream not every allocation asks, and a wait would spoil another one's capture. */
+	/* Of the legacy stream not every allocation asks. */
 	status = soma__pool_stream_may_order(pool, waiting);
-	return status == SOMA_STATUS_OK ? soma__pool_stream_wait(pool, waiting, from, wait_seq) : status;
+	if (status == SOMA_STATUS_OK)
+		status = cover(pool, from, wait_seq, &event);
+	if (status == SOMA_STATUS_STREAM_MISUSE)
+		return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
+	return status == SOMA_STATUS_OK ? soma__order_wait(pool->resource, waiting->id, event) : status;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
