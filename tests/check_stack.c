@@ -182,6 +182,47 @@ expect_kept(struct soma_resource *resource, uint64_t retired, uint64_t quarantin
 	ck_assert_uint_eq(ledger_of(resource).retired_bytes, retired + quarantined + condemned);
 }
 
+static enum soma_status
+trim_nothing(struct soma_resource *resource)
+{
+	return soma_resource_trim_to(resource, UINT64_MAX);
+}
+
+/* Whoever never waits has this. */
+START_TEST(reaping_takes_over_what_the_streams_of_a_guard_are_past)
+{
+	static const struct soma_backend_option small[] = { { "guard.on_error", "callback" },
+							    { "guard.quarantine_max_block", "64K" } };
+	enum soma_status (*const reaps[])(struct soma_resource *) = { soma_resource_reap_pending,
+								      trim_nothing };
+
+	for (int i = 0; i < 2; i++) {
+		struct soma_resource *resource = open_guarded(small, 2);
+		struct soma__backend *backend = soma__resource_backend(resource);
+		struct soma_block block[2] = { { .size = sizeof *block }, { .size = sizeof *block } };
+		uint64_t a;
+
+		ck_assert_int_eq(soma_resource_stream_create(resource, 1, &a), SOMA_STATUS_OK);
+		struct soma_backend_stream *on_a = soma__stream_find(&resource->terminal->streams, a)->handle;
+		ck_assert_int_eq(soma_resource_allocate(resource, 1000, a, &block[0]), SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_resource_allocate(resource, 1 << 20, a, &block[1]), SOMA_STATUS_OK);
+		ck_assert_int_eq(backend->ops->fill8(backend->self, block[1].ptr, 7, 4096, on_a),
+				 SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_resource_deallocate(resource, &block[0]), SOMA_STATUS_OK);
+		ck_assert_int_eq(soma_resource_deallocate(resource, &block[1]), SOMA_STATUS_OK);
+		ck_assert_int_eq(reaps[i](resource), SOMA_STATUS_OK);
+		expect_kept(resource, (1 << 20) + 1000, 0, 0);
+		ck_assert_int_eq(backend->ops->stream_step(backend->self, on_a, 100, NULL), SOMA_STATUS_OK);
+		ck_assert_int_eq(reaps[i](resource), SOMA_STATUS_OK);
+		/* What is too large for a quarantine is over. */
+		expect_kept(resource, 0, 1000, 0);
+		ck_assert_uint_eq(soma_resource_bytes_outstanding(resource), 1000);
+		ck_assert_int_eq(soma_resource_block_state(resource, block[1].id), SOMA_BLOCK_FREED);
+		soma_resource_release(resource);
+	}
+}
+END_TEST
+
 START_TEST(the_guard_counts_what_was_asked_for)
 {
 	struct scene s;
@@ -262,7 +303,8 @@ START_TEST(waiting_for_a_blocking_stream_says_nothing_of_later_work_on_the_legac
 }
 END_TEST
 
-UNIT_MAIN("stack", waiting_for_a_blocking_stream_says_nothing_of_later_work_on_the_legacy_one,
+UNIT_MAIN("stack", reaping_takes_over_what_the_streams_of_a_guard_are_past,
+	  waiting_for_a_blocking_stream_says_nothing_of_later_work_on_the_legacy_one,
 	  misuse_of_a_retired_block_is_reported_once, misuse_of_a_quarantined_block_is_reported_once,
 	  misuse_of_a_tombstone_is_reported_once, a_stale_name_is_not_taken_for_the_new_block_at_its_address,
 	  what_never_was_a_block_is_a_foreign_free, the_guard_counts_what_was_asked_for,

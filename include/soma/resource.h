@@ -204,7 +204,8 @@ struct soma_budget_snapshot {
 enum soma_status soma_resource_budget_snapshot(struct soma_resource *resource,
 					       struct soma_budget_snapshot *snapshot);
 
-/* Completes the frees whose streams are past them, without waiting.  Never needed for correctness. */
+/* Completes the frees whose streams are past them, without waiting; a guard takes them into its quarantine, which may
+ * find damage.  Never needed for correctness.  Streams of the host run only when they are waited for. */
 enum soma_status soma_resource_reap_pending(struct soma_resource *resource);
 
 /* Reaps, then has the backend's pool give back free memory down to `keep` reserved bytes,

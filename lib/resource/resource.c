@@ -362,10 +362,19 @@ soma_resource_budget_snapshot(struct soma_resource *resource, struct soma_budget
 	return SOMA_STATUS_OK;
 }
 
+/* A guard has its own pending frees. */
+static void
+reap(struct soma__terminal *terminal)
+{
+	(void)soma__terminal_reap(terminal);
+	if (soma__terminal_can(terminal, SOMA_BACKEND_GUARD))
+		(void)terminal->ops->guard_settle(terminal->self);
+}
+
 enum soma_status
 soma_resource_reap_pending(struct soma_resource *resource)
 {
-	(void)soma__terminal_reap(resource->terminal);
+	reap(resource->terminal);
 	return SOMA_STATUS_OK;
 }
 
@@ -374,7 +383,7 @@ soma_resource_trim_to(struct soma_resource *resource, uint64_t keep)
 {
 	struct soma__terminal *terminal = resource->terminal;
 
-	(void)soma__terminal_reap(terminal);
+	reap(terminal);
 	if (!soma__terminal_can(terminal, SOMA_BACKEND_POOL))
 		return SOMA_STATUS_OK;
 	return terminal->ops->pool_trim(terminal->self, keep);
