@@ -93,6 +93,128 @@ START_TEST(a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it)
 }
 END_TEST
 
+/* ---- nobody waits --------------------------------------------------------------------------- */
+
+static void
+settle(struct fixture *f, struct soma_backend_stream *stream)
+{
+	ck_assert_int_eq(f->ops->guard_settle(f->g), SOMA_STATUS_OK);
+	step(f, stream);
+	ck_assert_int_eq(f->ops->guard_settle(f->g), SOMA_STATUS_OK);
+}
+
+static void
+expect_kept(struct fixture *f, uint64_t retired, uint64_t quarantined)
+{
+	struct soma_backend_guard_stats stats = stats_of(f);
+
+	ck_assert_uint_eq(stats.retired_blocks, retired);
+	ck_assert_uint_eq(stats.quarantined_blocks, quarantined);
+}
+
+/* A guard whose memory it writes itself puts nothing on such a stream. */
+START_TEST(an_idle_stream_is_past_its_frees_though_nobody_waits_for_it)
+{
+	static const enum inner_kind kinds[] = { INNER_DIRECT, INNER_HOST };
+	struct fixture f;
+
+	for (int k = 0; k < 2; k++) {
+		fixture_open(&f, kinds[k], NULL);
+		struct soma_backend_stream *a = make_stream(&f, NON_BLOCKING);
+		for (int i = 0; i < 1000; i++)
+			give(&f, take(&f, 100, a), 100, a);
+		/* It asks when there are 16. */
+		expect_kept(&f, 1000 % 16, 1000 - 1000 % 16);
+		ck_assert_int_eq(f.ops->guard_settle(f.g), SOMA_STATUS_OK);
+		expect_kept(&f, 0, 1000);
+		EXPECT(&f);
+		fixture_close(&f);
+	}
+}
+END_TEST
+
+START_TEST(a_stream_with_work_on_it_is_not_past_its_frees)
+{
+	struct fixture f;
+
+	fixture_open(&f, INNER_HOST, NULL);
+	struct soma_backend_stream *a = make_stream(&f, NON_BLOCKING);
+	unsigned char *p = take(&f, 100, a);
+	fill(&f, p, a);
+	give(&f, p, 100, a);
+	for (int i = 1; i < 100; i++)
+		give(&f, take(&f, 100, a), 100, a);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(f.ops->guard_settle(f.g), SOMA_STATUS_OK);
+	expect_kept(&f, 100, 0);
+	step(&f, a);
+	settle(&f, a);
+	expect_kept(&f, 0, 100);
+	EXPECT(&f);
+	fixture_close(&f);
+}
+END_TEST
+
+static enum soma_status
+refuse_query(struct soma_backend *inner, struct soma_backend_stream *stream, bool *done)
+{
+	(void)inner, (void)stream;
+	*done = true;
+	return SOMA_STATUS_DRIVER;
+}
+
+START_TEST(a_stream_that_cannot_be_asked_gets_a_marker)
+{
+	struct fixture f;
+
+	fixture_open(&f, INNER_HOST, NULL);
+	const struct soma_backend_ops *before = f.g->ops;
+	struct soma_backend_ops ops = *before;
+	struct soma_backend_stream *a = make_stream(&f, NON_BLOCKING);
+	ops.stream_query = refuse_query;
+	f.g->ops = &ops;
+	give(&f, take(&f, 100, a), 100, a);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(f.ops->guard_settle(f.g), SOMA_STATUS_OK);
+	expect_kept(&f, 1, 0);
+	settle(&f, a);
+	expect_kept(&f, 0, 1);
+	f.g->ops = before;
+	fixture_close(&f);
+}
+END_TEST
+
+/* To the clocks the free comes after the legacy stream's work.  On the stream itself there is nothing yet. */
+START_TEST(an_idle_stream_in_turn_with_the_legacy_one_is_not_past_its_frees)
+{
+	struct fixture f;
+
+	fixture_open(&f, INNER_HOST, NULL);
+	struct soma_backend_stream *legacy = legacy_stream(&f), *a = make_stream(&f, 0);
+	unsigned char *p = take(&f, 100, legacy);
+	fill(&f, p, legacy);
+	hook.f = &f;
+	hook.lane = a->lane;
+	hook.ops = f.g->ops;
+	struct soma_backend_ops ops = *f.g->ops;
+	ops.event_record = hooked_record;
+	f.g->ops = &ops;
+	hook.armed = true;
+	give(&f, p, 100, a);
+	ck_assert(!hook.armed);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(f.ops->guard_settle(f.g), SOMA_STATUS_OK);
+	expect_kept(&f, 1, 0);
+	step(&f, legacy);
+	step(&f, a);
+	settle(&f, a);
+	expect_kept(&f, 0, 1);
+	EXPECT(&f);
+	f.g->ops = hook.ops;
+	fixture_close(&f);
+}
+END_TEST
+
 /* ---- many streams --------------------------------------------------------------------------- */
 
 enum { READERS = 40 };
@@ -494,7 +616,10 @@ START_TEST(a_free_on_the_legacy_stream_orders_no_two_blocking_streams_without_wo
 }
 END_TEST
 
-UNIT_MAIN("guard order", an_idle_stream_says_nothing_of_the_legacy_streams_work,
+UNIT_MAIN("guard order", an_idle_stream_is_past_its_frees_though_nobody_waits_for_it,
+	  a_stream_with_work_on_it_is_not_past_its_frees, a_stream_that_cannot_be_asked_gets_a_marker,
+	  an_idle_stream_in_turn_with_the_legacy_one_is_not_past_its_frees,
+	  an_idle_stream_says_nothing_of_the_legacy_streams_work,
 	  a_free_on_the_legacy_stream_orders_no_two_blocking_streams_without_work,
 	  a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it,
 	  a_free_that_many_streams_are_missing_from_waits_for_each,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lanes: freed blocks wait here, in their stream's order, until the stream is past
- * them.  That is known from the clocks when the host has synchronised, else from a marker, an event
- * that the guard records behind what is retired and asks for later.
+ * them.  That is known from the clocks when the host has synchronised, else because the stream has nothing left to
+ * do, or from a marker, an event that the guard records behind what is retired and asks for later.
  *
  * A lane that is borrowed has one user, under no lock; its stream is not destroyed meanwhile.  Nobody who
  * has borrowed a lane waits for another one.
@@ -158,6 +158,13 @@ lane_anchor(struct soma_backend *g, struct soma_backend_stream *stream)
 	return status == SOMA_STATUS_OK;
 }
 
+/* Under the lock: with the legacy stream, or it is that. */
+static bool
+is_in_turn(const struct soma_backend *g, uint32_t number)
+{
+	return (g->clocks.lanes[number].flags & (CLOCK_LANE_BLOCKING | CLOCK_LANE_LEGACY)) != 0;
+}
+
 void
 lane_anchor_op(struct soma_backend *g, const struct soma_backend_stream *stream)
 {
@@ -166,7 +173,7 @@ lane_anchor_op(struct soma_backend *g, const struct soma_backend_stream *stream)
 	if (stream == NULL)
 		return;
 	pthread_mutex_lock(&g->lock);
-	in_turn = (g->clocks.lanes[stream->lane].flags & (CLOCK_LANE_BLOCKING | CLOCK_LANE_LEGACY)) != 0;
+	in_turn = is_in_turn(g, stream->lane);
 	pthread_mutex_unlock(&g->lock);
 	if (in_turn)
 		(void)lane_anchor(g, stream->inner);
@@ -212,22 +219,40 @@ take_over(struct soma_backend *g, uint32_t number, struct lane *lane)
 	return first;
 }
 
-/* Asks whether the marker is over, or records one.  The lane is borrowed; under no lock. */
+/* Whether the stream is done with all that was queued, or the marker behind that, which is recorded then. */
+static bool
+mark(struct soma_backend *g, struct lane *lane, uint64_t tick, bool alone)
+{
+	struct soma_backend_stream *stream = lane->stream->inner;
+	bool done = false;
+
+	if (guard_is_capturing(g, stream))
+		return false;
+	if (alone && g->ops->stream_query(g->inner, stream, &done) == SOMA_STATUS_OK && done)
+		return true;
+	if (g->ops->event_record(g->inner, lane->marker, stream) == SOMA_STATUS_OK)
+		lane->marker_tick = tick;
+	return false;
+}
+
+/* Asks whether the lane is over up to `tick`, or to the marker that was recorded before.  The lane is borrowed;
+ * under no lock.  `alone`: its stream is in no turn with the legacy one.  A stream that is may have nothing to do
+ * while what its frees come after is not over, so there a marker is asked for; elsewhere none is put on a stream that
+ * is idle, where over a backend whose streams run only when told it would wait for somebody to do so. */
 static void
-ask_marker(struct soma_backend *g, struct lane *lane, uint64_t tick)
+ask_marker(struct soma_backend *g, struct lane *lane, uint64_t tick, bool alone)
 {
 	bool done = false;
 
 	if (lane->marker == NULL)
 		return;
-	if (lane->marker_tick == 0 && lane->stream != NULL && !guard_is_capturing(g, lane->stream->inner) &&
-	    g->ops->event_record(g->inner, lane->marker, lane->stream->inner) == SOMA_STATUS_OK)
-		lane->marker_tick = tick;
-	if (lane->marker_tick == 0 || g->ops->event_query(g->inner, lane->marker, &done) != SOMA_STATUS_OK ||
-	    !done)
+	if (lane->marker_tick == 0 && lane->stream != NULL)
+		done = mark(g, lane, tick, alone);
+	if (!done && (lane->marker_tick == 0 ||
+		      g->ops->event_query(g->inner, lane->marker, &done) != SOMA_STATUS_OK || !done))
 		return;
 	pthread_mutex_lock(&g->lock);
-	lane->done_tick = lane->marker_tick;
+	lane->done_tick = lane->marker_tick != 0 ? lane->marker_tick : tick;
 	lane->marker_tick = 0;
 	pthread_mutex_unlock(&g->lock);
 }
@@ -256,12 +281,13 @@ lane_settle(struct soma_backend *g, uint32_t number, bool ask)
 	uint64_t tick = g->clocks.lanes[number].now.tick[number];
 	ask = ask && lane->retired.head != NULL && !lane->per_thread && number != CLOCKS_HOST;
 	lane->borrowed = ask;
+	bool alone = !is_in_turn(g, number);
 	pthread_mutex_unlock(&g->lock);
 	admit_all(g, over);
 	if (!ask)
 		return;
 
-	ask_marker(g, lane, tick);
+	ask_marker(g, lane, tick, alone);
 	pthread_mutex_lock(&g->lock);
 	over = take_over(g, number, lane);
 	lane->borrowed = false;
@@ -347,7 +373,7 @@ lane_reclaim(struct soma_backend *g, uint32_t number)
 	pthread_mutex_unlock(&g->lock);
 	if (!gone)
 		return;
-	ask_marker(g, lane, 0);
+	ask_marker(g, lane, 0, false);
 	pthread_mutex_lock(&g->lock);
 	struct clock_lane *clock = &g->clocks.lanes[number];
 	if (lane->gone && lane->done_tick >= clock->now.tick[number])
