@@ -143,8 +143,6 @@ enum soma_status soma__pool_enter(struct soma_pool *pool);
 
 /* registry.c.  Closes a pool that is to be destroyed: INVALID_VALUE for a default one. */
 enum soma_status soma__registry_close(struct soma_pool *pool);
-/* For a runtime that is closed: as soma_pool_end_default() if the default pool of its device is over this stack. */
-void soma__pool_end_default_over(const struct soma_resource *resource);
 
 /* grow.c: an allocation that the held model deferred, with the mutex held; it is let go meanwhile.
  * `stream` is the caller's id. */

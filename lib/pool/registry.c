@@ -66,15 +66,21 @@ check_ordinal(int ordinal)
 
 /* ---- the default ------------------------------------------------------------------------ */
 
+static void end_default_over(struct soma_resource *resource);
+
+/* Over a resource it ends before that one's owner is done with the stack. */
 static enum soma_status
 make_default(struct device *device, struct soma_resource *resource)
 {
 	const struct soma_pool_config config = { .size = sizeof config, .device = device->ordinal };
 	enum soma_status status = soma_pool_create(&config, resource, &device->standard);
 
-	if (status == SOMA_STATUS_OK)
-		device->standard->is_default = true;
-	return status;
+	if (status != SOMA_STATUS_OK)
+		return status;
+	device->standard->is_default = true;
+	if (resource != NULL)
+		soma__resource_at_end(resource, end_default_over);
+	return SOMA_STATUS_OK;
 }
 
 /* Any resource of the stack will do. */
@@ -152,8 +158,9 @@ soma_pool_end_default(int ordinal)
 	return SOMA_STATUS_OK;
 }
 
-void
-soma__pool_end_default_over(const struct soma_resource *resource)
+/* As soma_pool_end_default(), if the default pool of the device is still over this stack. */
+static void
+end_default_over(struct soma_resource *resource)
 {
 	struct soma_pool *pool = NULL;
 	struct device **at;

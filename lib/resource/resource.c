@@ -362,6 +362,21 @@ soma_resource_budget_snapshot(struct soma_resource *resource, struct soma_budget
 	return SOMA_STATUS_OK;
 }
 
+void
+soma__resource_at_end(struct soma_resource *resource, soma__resource_ending *end)
+{
+	atomic_store_explicit(&resource->terminal->ending, end, memory_order_release);
+}
+
+void
+soma__resource_end(struct soma_resource *resource)
+{
+	soma__resource_ending *end = atomic_load_explicit(&resource->terminal->ending, memory_order_acquire);
+
+	if (end != NULL)
+		end(resource);
+}
+
 /* A guard has its own pending frees. */
 static void
 reap(struct soma__terminal *terminal)

@@ -104,6 +104,14 @@ soma__resource_next(struct soma_resource *resource, struct soma__call *call)
 	return resource->next->ops->materialize(resource->next, call);
 }
 
+/* What stands on a stack for as long as its owner has it: end(any resource of the stack) is called when the owner is
+ * done with that.  One function a stack, which may be told again. */
+typedef void soma__resource_ending(struct soma_resource *resource);
+void soma__resource_at_end(struct soma_resource *resource, soma__resource_ending *end);
+
+/* By the owner, before it releases the stack. */
+void soma__resource_end(struct soma_resource *resource);
+
 /* Tells the traces that the block came in by. */
 static inline void
 soma__resource_tell(struct soma_resource *via, enum soma__moment moment, const struct soma__record *record,

@@ -39,7 +39,8 @@ struct soma__terminal {
 	struct soma__events events;
 	struct soma__streams streams;
 	struct soma__kept kept;
-	_Atomic uint64_t reservations; /* that exist */
+	_Atomic uint64_t reservations;         /* that exist */
+	soma__resource_ending *_Atomic ending; /* NULL: nothing stands on the stack */
 
 	pthread_mutex_t spare; /* what follows: lists of accesses for the next blocks that are used */
 	struct soma__uses *spare_uses;

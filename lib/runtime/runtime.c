@@ -9,7 +9,6 @@
 
 #include "lib/base/error.h"
 #include "lib/base/log.h"
-#include "lib/pool/pool.h"
 #include "lib/resource/open.h"
 #include "lib/resource/terminal.h"
 #include "lib/runtime/devices.h"
@@ -224,7 +223,7 @@ soma__runtime_open_device(int device, struct soma_runtime **runtime)
 void
 soma__runtime_close(struct soma_runtime *runtime)
 {
-	soma__pool_end_default_over(runtime->resource);
+	soma__resource_end(runtime->resource);
 	if (soma_runtime_flush(runtime) != SOMA_STATUS_OK)
 		soma__log(SOMA_LOG_WARNING, "device %d: the trace is not whole: %s",
 			  soma_runtime_device(runtime), soma_error_last()->text);
