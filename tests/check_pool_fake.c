@@ -514,6 +514,56 @@ START_TEST(the_legacy_stream_waits_for_nobody_while_another_one_is_in_a_capture)
 }
 END_TEST
 
+/* The best of what is pending, the lowest, is on a stream in a capture; the next one serves as well.  So it does on
+ * that very stream, if a mark from before the capture covers it. */
+START_TEST(a_free_on_another_stream_serves_where_the_best_ones_is_in_a_capture)
+{
+	uint64_t c;
+
+	open_fake(ORDERED, SMALL);
+	c = new_stream(resource);
+	struct soma_allocation *x = alloc(p, SEGMENT, a), *y = alloc(p, SEGMENT, b);
+	bool a_is_lower = soma_allocation_ptr(x) < soma_allocation_ptr(y);
+	uint64_t low = a_is_lower ? a : b, high = a_is_lower ? b : a;
+	fake_work(fake_stream(resource, a), 1);
+	fake_work(fake_stream(resource, b), 1);
+	drop(x, a), drop(y, b);
+	bool *captured = &fake->captures[fake_stream(resource, low)->index];
+	*captured = true;
+	x = alloc(p, SEGMENT, c);
+	ck_assert(fake_ordered(fake_stream(resource, c), fake_stream(resource, high), 1));
+	ck_assert(!fake_ordered(fake_stream(resource, c), fake_stream(resource, low), 1));
+	*captured = false;
+	drop(x, c);
+	close_fake();
+}
+END_TEST
+
+START_TEST(an_older_free_serves_that_a_mark_from_before_the_capture_covers)
+{
+	uint64_t seq;
+
+	open_fake(ORDERED, SMALL);
+	struct soma_allocation *x = alloc(p, SEGMENT, a), *y = alloc(p, SEGMENT, a);
+	bool x_is_lower = soma_allocation_ptr(x) < soma_allocation_ptr(y);
+	struct soma_allocation *low = x_is_lower ? x : y, *high = x_is_lower ? y : x;
+	uint64_t place = soma_allocation_ptr(high);
+	fake_work(fake_stream(resource, a), 1);
+	drop(high, a);
+	ck_ok(soma_pool_record_event(p, a, &seq));
+	fake_work(fake_stream(resource, a), 1);
+	drop(low, a);
+	fake->captures[fake_stream(resource, a)->index] = true;
+	x = alloc(p, SEGMENT, b);
+	ck_assert_uint_eq(soma_allocation_ptr(x), place);
+	ck_assert(fake_ordered(fake_stream(resource, b), fake_stream(resource, a), 1));
+	ck_assert(!fake_ordered(fake_stream(resource, b), fake_stream(resource, a), 2));
+	fake->captures[fake_stream(resource, a)->index] = false;
+	drop(x, b);
+	close_fake();
+}
+END_TEST
+
 /* What fails otherwise is told as it is. */
 START_TEST(an_event_that_cannot_be_had_for_such_a_wait_is_the_backends_error)
 {
@@ -605,6 +655,8 @@ UNIT_MAIN("pool_fake", the_placement_follows_what_the_backend_is,
 	  asking_what_is_free_spoils_no_capture_of_another_stream,
 	  memory_pending_on_a_stream_in_a_capture_is_not_there_for_others,
 	  a_free_that_an_event_from_before_the_capture_covers_is_waited_for,
+	  a_free_on_another_stream_serves_where_the_best_ones_is_in_a_capture,
+	  an_older_free_serves_that_a_mark_from_before_the_capture_covers,
 	  the_legacy_stream_waits_for_nobody_while_another_one_is_in_a_capture,
 	  an_event_that_cannot_be_had_for_such_a_wait_is_the_backends_error,
 	  a_pool_that_is_over_asks_nothing_of_its_resource)

@@ -21,6 +21,9 @@ struct soma__model_driver {
 	/* Before step 8 takes a block: makes `stream` wait for the event (wait_stream, wait_seq).  Anything
 	 * but OK fails the allocation with nothing changed.  Must not call the model. */
 	enum soma_status (*wait)(void *context, uint64_t stream, uint64_t wait_stream, uint64_t wait_seq);
+	/* Where it is not NULL, asked before: only frees of wait_stream below this position can be waited for.
+	 * `latest` is that of the last one which is pending. */
+	uint64_t (*reach)(void *context, uint64_t stream, uint64_t wait_stream, uint64_t latest);
 	/* The order with the legacy default stream is one of work, and a position is none: that a blocking
 	 * stream was given a position after the legacy stream's proves nothing of the legacy stream when an
 	 * event of the blocking one, or of a third after it, is done.  With this the implicit order enters no

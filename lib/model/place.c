@@ -215,11 +215,17 @@ find_pending(const struct soma_model *model, const struct soma__stream *stream, 
 {
 	uint32_t best = 0;
 
-	for (uint32_t slot = model->with_pending; slot != 0; slot = model->streams[slot - 1]->pending_next)
-		if (reaches(model, stream, model->streams[slot - 1], reach))
-			best = lesser(model, best,
-				      soma__pending_best(model, model->streams[slot - 1], pool, granules,
-							 UINT64_MAX));
+	for (uint32_t slot = model->with_pending; slot != 0; slot = model->streams[slot - 1]->pending_next) {
+		const struct soma__stream *other = model->streams[slot - 1];
+		uint64_t limit = UINT64_MAX;
+
+		if (!reaches(model, stream, other, reach))
+			continue;
+		if (model->driver.reach != NULL)
+			limit = model->driver.reach(model->driver.context, stream->id, other->id,
+						    soma__node_at(&model->index, other->newest)->position);
+		best = lesser(model, best, soma__pending_best(model, other, pool, granules, limit));
+	}
 	return best != 0 ? soma__tree_at(&model->index.trees, best)->record : 0;
 }
 

@@ -164,6 +164,7 @@ make_model(struct soma_pool *pool, const struct checked *checked)
 	struct soma_segment_source source = soma__pool_source;
 	const struct soma__model_driver driver = { .context = pool,
 						   .wait = soma__pool_driver_wait,
+						   .reach = soma__pool_driver_reach,
 						   .legacy_by_wait = true };
 	struct soma_model_limits limits = {
 		.size = sizeof limits,

@@ -418,6 +418,24 @@ soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream, uin
 	return status == SOMA_STATUS_OK ? soma__order_wait(pool->resource, waiting->id, event) : status;
 }
 
+/* Of a stream in a capture: what its marks cover.  One whose frees are all covered is not asked: it may
+ * be a stream of others, which is gone. */
+uint64_t
+soma__pool_driver_reach(void *context, uint64_t stream, uint64_t wait_stream, uint64_t latest)
+{
+	struct soma_pool *pool = context;
+	struct soma__pool_stream *waiting = find_by_model(pool, stream);
+	struct soma__pool_stream *from = find_by_model(pool, wait_stream);
+
+	if (from == NULL || waiting == NULL || !soma__order_is_open(from->place, from->id))
+		return UINT64_MAX;
+	if (from->count > 0 && from->marks[from->count - 1].seq > latest)
+		return UINT64_MAX;
+	if (soma__pool_stream_may_order(pool, from) != SOMA_STATUS_STREAM_MISUSE)
+		return UINT64_MAX;
+	return from->count > 0 ? from->marks[from->count - 1].seq : 0;
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* New work can be queued on it, an event or a free. */

@@ -113,6 +113,8 @@ soma__pool_learn_sometimes(struct soma_pool *pool, uint64_t id)
 enum soma_status soma__pool_driver_wait(void *context, uint64_t stream, uint64_t wait_stream,
 					uint64_t wait_seq);
 
+uint64_t soma__pool_driver_reach(void *context, uint64_t stream, uint64_t wait_stream, uint64_t latest);
+
 /* Says in what order all segments go back, after the work that is queued on the pool's streams.  Nobody
  * else uses the pool.  Waits only where an order cannot be queued. */
 void soma__pool_streams_end(struct soma_pool *pool);
