@@ -234,6 +234,33 @@ def recorded():
     expect(reason_of(none) is None, "nothing failed")
 
 
+def addresses():
+    """Those of segments and of their blocks are of one kind: the recording's, where it has any."""
+    def pins(path, *options):
+        oom = reason_of(path, *options)
+        return oom["addresses"], [(pin["segment"], [block["ptr"] for block in pin["smallest_blocks"]])
+                                  for pin in oom["segments"]]
+
+    segment = "1,,segment_alloc,0,0,0x7f0000000000,20971520,,,"
+    lines = [segment, "2,,alloc,0,0,0x7f0000000000,5242880,keep,,", "3,,oom,0,0,,67108864,,,1048576"]
+    here = trace("here.csv", *lines)
+    expect(pins(here) == ("recorded", [("0x7f0000000000", ["0x7f0000000000"])]), f"as recorded: {pins(here)}")
+    # The replay's own segments are nowhere in the recording, and neither is one whose block lies elsewhere there.
+    got = pins(here, "--policy", "cuda")
+    expect(got == ("recorded", [(None, ["0x7f0000000000"])]), f"another policy: {got}")
+    got = pins(trace("elsewhere.csv", segment, "2,,alloc,0,0,0x7f0000600000,5242880,keep,,", lines[2]))
+    expect(got == ("recorded", [(None, ["0x7f0000600000"])]), f"a block that lies elsewhere: {got}")
+    out = run("oom", here, "--policy", "cuda")[1]
+    expect("; addresses as recorded\n  (the replay's)   " in out, f"text: {out}")
+    # What a format without addresses is given ones for is the model's.
+    path = os.path.join(work.name, "placement.csv")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("id,lower,upper,size\n0,0,9,20971520\n1,1,9,20971520\n")
+    got = pins(path, "--policy", "cuda", "--capacity", "32M")
+    expect(got == ("model", [("0x100000000000", ["0x100000000000"])]), f"placement: {got}")
+    expect("; addresses in the model\n" in run("oom", path, "--policy", "cuda", "--capacity", "32M")[1], "placement")
+
+
 def snapshot_oom():
     """A PyTorch snapshot with an event of its own."""
     frames = [{"name": "train", "filename": "train.py", "line": 7}]
@@ -404,6 +431,7 @@ def check_capacity():
     oom_names_bytes()
     causes()
     recorded()
+    addresses()
     snapshot_oom()
     settings()
     usage()

@@ -16,8 +16,9 @@
 const char *const oom_paragraphs[] = {
 	"Explains why the trace ran out of memory: by the out-of-memory event that it records, or, with "
 	"--capacity, by where a replay under that capacity fails first. Says how many bytes were short, "
-	"which "
-	"live blocks keep segments that are mostly free, and who held the most.",
+	"which live blocks keep segments that are mostly free, and who held the most. Addresses are the "
+	"recorded ones: a segment of the replay that is not also one of the recording has none. Where the "
+	"trace records no addresses, they are the model's.",
 	"The reason is one of: truly too big (not even without any waste); the smallest segment for it is "
 	"larger than the capacity; fragmentation (the bytes are free, but not in one piece); stranded on "
 	"other "

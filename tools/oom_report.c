@@ -122,12 +122,17 @@ print_pins(const struct oom *oom)
 
 	if (autopsy->pin_count == 0)
 		return;
-	printf("\nSegments that live blocks keep, the most free first\n");
+	printf("\nSegments that live blocks keep, the most free first; %s\n",
+	       autopsy->recorded_addresses ? "addresses as recorded" : "addresses in the model");
 	for (size_t i = 0; i < autopsy->pin_count; i++) {
 		const struct pin *pin = &autopsy->pins[i];
 
-		printf("  0x%-14" PRIx64 " %10s, %s free, %s\n", pin->address, units_bytes(a, pin->size),
-		       units_bytes(b, pin->free), units_plural(c, pin->live_blocks, "block"));
+		if (pin->has_address)
+			printf("  0x%-14" PRIx64, pin->address);
+		else
+			printf("  %-16s", "(the replay's)");
+		printf(" %10s, %s free, %s\n", units_bytes(a, pin->size), units_bytes(b, pin->free),
+		       units_plural(c, pin->live_blocks, "block"));
 		for (size_t j = 0; j < pin->block_count; j++) {
 			char *name = answer_holder(oom->reader, pin->blocks[j].holder);
 
@@ -350,7 +355,7 @@ pins_array(const struct oom *oom)
 			report_put(block, "holder", answer_name(oom->reader, pin->blocks[j].holder));
 			json_array_append_new(blocks, block);
 		}
-		report_put(object, "segment", report_address(pin->address));
+		report_put(object, "segment", pin->has_address ? report_address(pin->address) : json_null());
 		report_put(object, "size", report_number(pin->size));
 		report_put(object, "free", report_number(pin->free));
 		report_put(object, "live_blocks", report_number(pin->live_blocks));
@@ -430,6 +435,8 @@ failure_object(const struct oom *oom)
 		   autopsy->has_device_free ? report_number(autopsy->device_free) : json_null());
 	report_put(object, "outside", report_number(oom->outside));
 	report_put(object, "reproduced", json_boolean(oom->reproduced));
+	report_put(object, "addresses",
+		   json_string(autopsy->recorded_addresses ? "recorded" : "model"));
 	report_put(object, "segments", pins_array(oom));
 	report_put(object, "holders_by_frame", shares_array(oom, false));
 	report_put(object, "holders_by_tag", shares_array(oom, true));

@@ -22,6 +22,7 @@ struct named {
 struct walk {
 	struct autopsy *autopsy;
 	struct table names;
+	bool follows;   /* segments of the model may be recorded ones */
 	struct pin pin; /* the segment that is being walked */
 	bool in_segment;
 };
@@ -71,11 +72,14 @@ add_live(struct walk *walk, const struct soma_extent *extent)
 {
 	const struct named *named = table_find(&walk->names, extent->address);
 	struct pin *pin = &walk->pin;
-	struct pin_block block = { named != NULL ? named->ptr : extent->address, extent->requested,
-				   named != NULL ? named->key.tag : 0 };
+	struct pin_block block = { extent->address, extent->requested, named != NULL ? named->key.tag : 0 };
 	size_t at;
 
 	pin->live_blocks++;
+	if (walk->autopsy->recorded_addresses && named != NULL) {
+		block.address = named->ptr;
+		pin->has_address &= named->ptr == extent->address;
+	}
 	at = pin->block_count < AUTOPSY_PIN_BLOCKS ? pin->block_count++ : AUTOPSY_PIN_BLOCKS;
 	for (; at > 0 && pin->blocks[at - 1].size > block.size; at--)
 		if (at < AUTOPSY_PIN_BLOCKS)
@@ -93,7 +97,9 @@ visit(void *context, const struct soma_extent *extent)
 	case SOMA_EXTENT_SEGMENT:
 		end_segment(walk);
 		walk->in_segment = true;
-		walk->pin = (struct pin){ .address = extent->address, .size = extent->size };
+		walk->pin = (struct pin){ .has_address = walk->follows || !walk->autopsy->recorded_addresses,
+					  .address = extent->address,
+					  .size = extent->size };
 		break;
 	case SOMA_EXTENT_LIVE:
 		add_live(walk, extent);
@@ -111,9 +117,10 @@ visit(void *context, const struct soma_extent *extent)
 static void
 look(struct autopsy *autopsy, struct run *run, uint64_t event, uint64_t size, uint64_t stream)
 {
-	struct walk walk = { .autopsy = autopsy };
+	struct walk walk = { .autopsy = autopsy, .follows = run->plan->follow_segments };
 
 	autopsy->taken = true;
+	autopsy->recorded_addresses = trace_has_addresses(run->reader);
 	autopsy->event = event;
 	autopsy->size = size;
 	moment_take(&run->streams, stream, run->padding, &autopsy->moment);

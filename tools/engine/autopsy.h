@@ -12,12 +12,13 @@
 #define AUTOPSY_PIN_BLOCKS 3
 
 struct pin_block {
-	uint64_t address, size; /* the trace's address where it is known, else the model's */
+	uint64_t address, size; /* of the kind that `recorded_addresses` says */
 	trace_name holder;
 };
 
 /* A segment that is partly free, and the smallest blocks in it. */
 struct pin {
+	bool has_address; /* of the kind that `recorded_addresses` says: */
 	uint64_t address, size, free;
 	uint64_t live_blocks;
 	struct pin_block blocks[AUTOPSY_PIN_BLOCKS];
@@ -34,6 +35,9 @@ struct autopsy {
 	struct replay_moment moment;
 	struct replay_oom verdict;
 	uint64_t idle;          /* bytes of segments that are wholly free: cached */
+	/* Addresses of pins are the recorded ones, where the format has any: of a segment, when the replay
+	 * has it, and all its live blocks, where the trace says.  Else they are the model's. */
+	bool recorded_addresses;
 	struct pin pins[AUTOPSY_PINS]; /* the most free bytes first */
 	size_t pin_count;
 	struct holder_rank *holders; /* at that moment */
