@@ -298,7 +298,7 @@ def replay(soma, path, snapshot, *options):
 
 
 def as_soma_trace(soma, path, report):
-    """What differs when the whole history is replayed as soma's own trace; None: nothing."""
+    """What differs when it is replayed as soma's own trace, also from mid-run; None: nothing."""
     done = subprocess.run([soma, "convert", "--quiet", path, path + ".csv"], stderr=subprocess.PIPE)
     if done.returncode != 0:
         return done.stderr
@@ -344,7 +344,7 @@ def check(seed, soma, path):
     wrong = out_of_memory(soma, path, allocator) if any(e["action"] == "oom" for e in entries) else None
     if wrong:
         return "out of memory: %s, expected a device of %d" % (wrong, allocator.memory)
-    difference = as_soma_trace(soma, path, report) if first == 0 else None
+    difference = as_soma_trace(soma, path, report)
     return "as a soma trace: %s" % difference if difference else None
 
 

@@ -359,7 +359,39 @@ START_TEST(what_is_counted_of_the_trace_does_not_depend_on_the_capacity)
 }
 END_TEST
 
-UNIT_MAIN("replay", the_four_numbers_are_those_at_the_peak, counts_are_those_of_the_trace,
+START_TEST(what_was_there_at_the_start_is_where_the_trace_says)
+{
+	struct replayed replayed;
+	const struct replay_result *result = &replayed.result;
+
+	/* The second takes what 512 bytes round to; what frees 1024 bytes serves the last one. */
+	replay_lines(&replayed,
+		     ",,segment_alloc,0,1,0x200000,2097152,,,start;small\n"
+		     ",,alloc,0,1,0x200000,600,a,,start;1024\n"
+		     ",,alloc,0,1,0x200400,512,b,,start\n"
+		     ",,alloc,0,1,0x200600,900,c,,start;1024;pending\n"
+		     "1,,alloc,0,1,0x200a00,1000,d,,\n"
+		     "2,,free,0,1,0x200000,,,,\n"
+		     "3,,alloc,0,1,0x200000,700,d,,\n"
+		     "4,,free_completed,0,1,0x200600,,,,\n"
+		     "5,,alloc,0,1,0x200600,1024,d,,\n",
+		     options_for(NULL));
+	ck_assert_str_eq(result->policy->name, "pytorch");
+	ck_assert_uint_eq(result->parity.recorded, 3);
+	ck_assert_uint_eq(result->parity.reproduced, 3);
+	ck_assert_uint_eq(result->counts.start_blocks, 3);
+	ck_assert_uint_eq(result->counts.start_segments, 1);
+	ck_assert_uint_eq(result->counts.events, 5);
+	ck_assert_uint_eq(result->counts.unknown_frees, 0);
+	ck_assert_uint_eq(result->peak_reserved, 2 * MIB);
+	ck_assert_uint_eq(result->peak_live_requested, 512 + 1000 + 700 + 1024);
+	ck_assert_uint_eq(result->peak_event, 4);
+	replayed_end(&replayed);
+}
+END_TEST
+
+UNIT_MAIN("replay", what_was_there_at_the_start_is_where_the_trace_says,
+	  the_four_numbers_are_those_at_the_peak, counts_are_those_of_the_trace,
 	  holders_are_those_at_the_peak_and_not_at_the_end, an_empty_trace_has_no_peak_and_no_parity,
 	  complete_free_takes_a_free_as_executed, complete_sync_waits_for_a_recorded_synchronisation,
 	  complete_never_does_not_even_synchronise, a_synchronisation_applies_the_release_threshold,

@@ -184,6 +184,21 @@ class Replays:
         self.done += 1
         return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
+    def converted(self, result, *options):
+        """Which of the answers are others when the file is replayed as soma's own trace."""
+        trace = self.path + ".csv"
+        done = subprocess.run([self.soma, "convert", self.path, trace], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, universal_newlines=True)
+        if done.returncode != 0 or "segments" in done.stderr:
+            return done.stderr
+        done = subprocess.run([self.soma, "replay", "--json", *options, trace], stdout=subprocess.PIPE,
+                              universal_newlines=True)
+        os.unlink(trace)
+        other = json.loads(done.stdout)
+        for one in (result, other):
+            del one["settings"]["trace"], one["settings"]["format"]
+        return [key for key in result if result[key] != other[key]]
+
     def expect(self, good, what, seed, *shown):
         if not good:
             self.failed += 1
@@ -212,6 +227,8 @@ def check_whole(replays, seed, newer):
     status, result, error = replays.run(pickle.dumps(simulate(seed, newer), 4))
     good = status == 0 and result["counts"]["unknown_frees"] == 0
     replays.expect(good, "whole, newer" if newer else "whole", seed, "exit status", status, result and result["parity"], error)
+    others = replays.converted(result) if result else None
+    replays.expect(not others, "converted, newer" if newer else "converted", seed, others)
 
 
 def check_cut(replays, seed, newer):
@@ -294,6 +311,7 @@ def check_private(replays):
         status, result, error = replays.run(pickle.dumps(snapshot, 4))
         good = status == 0 and result["stranded_by_stream"] == 0 and result["counts"]["streams"] == 1
         replays.expect(good, "private", 0, status, result, error)
+        replays.expect(not replays.converted(result), "private, converted", 0)
 
 
 def check_above(replays):

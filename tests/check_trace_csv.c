@@ -147,6 +147,88 @@ START_TEST(a_deferred_free_is_told_by_its_detail)
 }
 END_TEST
 
+#define AT_START                                               \
+	",,segment_alloc,2,7,0x200000,2097152,,,start;small\n" \
+	",,alloc,2,7,0x200000,600,tag,,start;1024\n"           \
+	",,alloc,2,7,0x200400,512,,,start\n"                   \
+	",,alloc,2,7,0x200600,700,,,start;1024;pending\n"      \
+	",,segment_map,2,7,0x800000,4194304,,,start\n"
+
+static void
+is_start(const struct trace_reader *reader)
+{
+	const struct trace_snapshot *start = trace_snapshot(reader);
+	const struct trace_segment *segment = start->segments;
+	const struct trace_block *block = segment->blocks;
+
+	ck_assert(start->at_start);
+	ck_assert_uint_eq(start->segment_count, 2);
+	ck_assert(segment[0].small && !segment[0].expandable && !segment[1].small && segment[1].expandable);
+	ck_assert_int_eq(segment[0].device, 2);
+	ck_assert_uint_eq(segment[0].stream, 7);
+	ck_assert_uint_eq(segment[0].address, 0x200000);
+	ck_assert_uint_eq(segment[1].size, 4194304);
+	ck_assert_uint_eq(segment[0].block_count, 3);
+	ck_assert_uint_eq(segment[1].block_count, 0);
+	ck_assert_uint_eq(block[0].requested, 600);
+	ck_assert_uint_eq(block[0].size, 1024);
+	ck_assert_str_eq(trace_name_text(reader, block[0].holder), "tag");
+	ck_assert_uint_eq(block[1].address, 0x200400);
+	ck_assert_uint_eq(block[1].size, 0); /* it is not said */
+	ck_assert_int_eq(block[1].state, TRACE_BLOCK_LIVE);
+	ck_assert_int_eq(block[2].state, TRACE_BLOCK_PENDING);
+	ck_assert_uint_eq(block[2].size, 1024);
+}
+
+START_TEST(what_was_there_at_the_start_is_no_event)
+{
+	struct events events = events_good(SOMA_HEADER AT_START "5,,free,2,7,0x200000,600,,,\n"
+								"6,,mark,2,7,,,,,start\n");
+
+	ck_assert_uint_eq(events.count, 2);
+	ck_assert_int_eq(events.event[0].op, TRACE_FREE);
+	ck_assert_uint_eq(events.event[0].index, 0);
+	is_start(events.reader);
+	events.count = 0;
+	ck_assert_int_eq(trace_rewind(events.reader, &events.error), TRACE_OK);
+	events_drain(&events);
+	ck_assert_uint_eq(events.count, 2);
+	ck_assert_uint_eq(events.event[0].time_ns, 5);
+	is_start(events.reader);
+	events_free(&events);
+	events_end(SOMA_HEADER AT_START, TRACE_END, 0, NULL);
+}
+END_TEST
+
+START_TEST(lines_of_the_start_that_cannot_be_are_refused)
+{
+	events_end(SOMA_HEADER "1,,mark,0,0,,,,,\n" AT_START, TRACE_ERROR, 1,
+		   ":3: what was there at the start stands before the first event");
+	events_end(SOMA_HEADER ",,alloc,0,0,0x1000,8,,,start\n", TRACE_ERROR, 0,
+		   ":2: the block at 0x1000 is not where it can have been at the start: expected it in the "
+		   "segment");
+	events_end(SOMA_HEADER AT_START ",,alloc,2,7,0xbffe00,513,,,start\n", TRACE_ERROR, 0,
+		   ":7: the block at 0xbffe00 is not where");
+	events_end(SOMA_HEADER AT_START ",,alloc,3,7,0x800000,8,,,start\n", TRACE_ERROR, 0, ":7: the block");
+	events_end(SOMA_HEADER
+		   ",,segment_alloc,0,0,0x1000,4096,,,start\n,,alloc,0,0,0x1000,512,,,start;1024\n"
+		   ",,alloc,0,0,0x1200,512,,,start\n",
+		   TRACE_ERROR, 0, ":4: the block at 0x1200 is not where");
+	events_end(SOMA_HEADER ",,segment_alloc,0,0,0xffffffffffffffff,2,,,start\n", TRACE_ERROR, 0,
+		   ":2: a segment at 0xffffffffffffffff of 2 bytes, past the end of the address space");
+	events_end(SOMA_HEADER ",,segment_alloc,0,0,0x1000,8,,,start;large\n", TRACE_ERROR, 0,
+		   ":2: expected start or start;small in column detail, got \"start;large\"");
+	events_end(
+		SOMA_HEADER ",,alloc,0,0,0x1000,8,,,start;0\n", TRACE_ERROR, 0,
+		":2: expected start, and behind semicolons the bytes that the block takes, and pending in");
+	events_end(SOMA_HEADER ",,alloc,0,0,0x1000,8,,,start;8;\n", TRACE_ERROR, 0, "got \"start;8;\"");
+	/* Whatever is cut off, an event it is not. */
+	events_end(SOMA_HEADER ",,segment_alloc,0,0,0x1000,8,,,star", TRACE_TRUNCATED, 0,
+		   ":2: the file ends");
+	events_end(SOMA_HEADER AT_START "1,,alloc,2,0,0x1000,8,,,", TRACE_TRUNCATED, 0, ":7: the file ends");
+}
+END_TEST
+
 START_TEST(errors_name_the_line_and_what_was_expected)
 {
 	events_end(SOMA_HEADER "1,,alloc,0,0,1,2,,,\n1,,alloc,0,0,1,2,,\n", TRACE_ERROR, 1,
@@ -365,6 +447,7 @@ UNIT_MAIN("trace_csv", a_quote_around_a_field_changes_nothing, a_pool_may_stand_
 	  every_column_is_read, every_operation_has_its_word, a_pipe_can_be_rewound_before_its_end_was_read,
 	  quoted_fields_hold_commas_quotes_and_line_breaks,
 	  a_quote_within_a_field_is_refused_and_swallows_nothing, a_deferred_free_is_told_by_its_detail,
+	  what_was_there_at_the_start_is_no_event, lines_of_the_start_that_cannot_be_are_refused,
 	  errors_name_the_line_and_what_was_expected, the_header_must_match,
 	  a_last_line_without_newline_counts_when_complete, zero_bytes_and_endless_lines_are_refused,
 	  rmm_actions_become_events, rmm_time_goes_on_after_midnight, rmm_epochs_are_understood_by_their_size,

@@ -219,6 +219,15 @@ static const char pool_sample[] = "time,thread,op,device,stream,ptr,size,tag,gen
 				  "1,,alloc,0,0,0x1000,8,a,,,3:1\n"
 				  "2,,alloc,0,0,0x2000,8,a,,,\n";
 
+/* Cut behind a comma, its first line is an event: the one that it has first. */
+static const char start_sample[] = "time,thread,op,device,stream,ptr,size,tag,generation,detail,pool\n"
+				   ",,segment_alloc,0,7,0x200000,2097152,,,start;small,0:1\n"
+				   ",,alloc,0,7,0x200000,600,\"a, b\",,start;1024,0:1\n"
+				   ",,alloc,0,7,0x200400,600,,,start;512;pending,0:1\n"
+				   ",,segment_map,1,7,0x400000,2097152,,,start,\n"
+				   "1,,segment_alloc,0,7,0x200000,2097152,,,,\n"
+				   "2,,free,0,7,0x200000,600,,,,\n";
+
 static const char rmm_sample[] = "Thread,Time,Action,Pointer,Size,Stream\n"
 				 "12,23:59:59.999999,allocate,0x7f6a00000000,1024,0x0\n"
 				 "12,00:00:00.000001,allocate failure,(nil),99999999999,0x7fff1\n"
@@ -301,6 +310,9 @@ samples_make(struct sample **samples)
 	text = (struct bytes){ 0 };
 	bytes_text(&text, stalloc_sample);
 	add_sample(samples, &count, "stalloc", text);
+	text = (struct bytes){ 0 };
+	bytes_text(&text, start_sample);
+	add_sample(samples, &count, "start", text);
 	add_sample(samples, &count, "pickle.gz", bytes_gzip(&(*samples)[SHAPE_COUNT].bytes));
 	add_sample(samples, &count, "soma.gz", bytes_gzip(&(*samples)[plain - 2].bytes));
 	return count;

@@ -15,6 +15,7 @@
 #include "tools/engine/table.h"
 #include "tools/progress.h"
 #include "tools/report/report.h"
+#include "tools/starts.h"
 #include "tools/trace/output.h"
 #include "tools/trace/trace.h"
 
@@ -34,6 +35,9 @@ const char *const convert_paragraphs[] = {
 	"OUT's ending tells: .csv is soma's own trace, .rmm.csv an RMM log, .placement.csv placement "
 	"instances, .trace.json Chrome trace events (for Perfetto), and .json all of it as JSON. With a "
 	"further .gz the file is gzipped. The name - stands for standard input or output.",
+	"What was there before the first event of a PyTorch snapshot, soma's own trace holds, too: so a "
+	"replay "
+	"of it gives the same answers.",
 	"What the output's format cannot hold is said, kind by kind, with how often it was there.",
 	NULL,
 };
@@ -116,13 +120,14 @@ busiest_device(const struct census *census)
 }
 
 static enum trace_result
-write_events(struct trace_output *output, struct trace_reader *reader, struct progress *progress,
-	     struct trace_error *error)
+write_events(struct trace_output *output, struct trace_reader *reader, const struct starts *starts,
+	     struct progress *progress, struct trace_error *error)
 {
 	struct trace_event event;
 	enum trace_result result;
 
 	for (uint64_t n = 1; (result = trace_next(reader, &event, error)) == TRACE_OK; n++) {
+		starts_fill_pool(starts, &event);
 		trace_output_put(output, &event);
 		if (n % PROGRESS_EVERY == 0)
 			progress_show(progress, 0.5 + trace_progress(reader) / 2);
@@ -140,23 +145,34 @@ say_losses(const struct trace_output *output)
 }
 
 static enum trace_result
-write_output(const struct convert_values *values, const struct census *census, struct trace_output *output,
-	     const char *path, struct progress *progress, struct trace_error *error)
+write_output(const struct convert_values *values, const struct census *census, const struct starts *starts,
+	     struct trace_output *output, const char *path, struct progress *progress,
+	     struct trace_error *error)
 {
 	struct trace_reader *reader = (struct trace_reader *)(uintptr_t)output->reader;
 	struct trace_error closing;
 	enum trace_result result = trace_rewind(reader, error), closed;
 
-	output->pools = census->pools;
+	output->pools = census->pools || starts->pools;
+	output->start = &starts->snapshot;
+	output->start_lost = starts->unknown;
 	output->has_times = census->times;
 	output->device = values->device >= 0 ? values->device : busiest_device(census);
 	if (result == TRACE_OK)
 		result = trace_output_open(output, output->format, path, error);
 	if (result != TRACE_OK)
 		return result;
-	result = write_events(output, reader, progress, error);
+	result = write_events(output, reader, starts, progress, error);
 	closed = trace_output_close(output, result == TRACE_OK ? error : &closing);
 	return result == TRACE_OK ? closed : result;
+}
+
+static enum trace_result
+find_starts(struct starts *starts, struct trace_reader *reader, struct trace_error *error)
+{
+	enum trace_result result = trace_rewind(reader, error);
+
+	return result == TRACE_OK ? starts_find(starts, reader, error) : result;
 }
 
 static int
@@ -165,6 +181,7 @@ convert(const struct convert_values *values, const struct trace_output_format *f
 {
 	struct trace_output output = { .format = format, .reader = reader };
 	struct census census = { .pools = false };
+	struct starts starts = { .unknown = 0 };
 	struct progress progress;
 	struct trace_error error = { .text = "" };
 	enum trace_result result;
@@ -172,10 +189,13 @@ convert(const struct convert_values *values, const struct trace_output_format *f
 	table_init(&census.devices, sizeof(struct table_key));
 	progress_start(&progress, "converting", !values->quiet);
 	result = take_census(&census, reader, &progress, &error);
+	if (result == TRACE_OK && format->holds_start)
+		result = find_starts(&starts, reader, &error);
 	if (result == TRACE_OK)
-		result = write_output(values, &census, &output, path, &progress, &error);
+		result = write_output(values, &census, &starts, &output, path, &progress, &error);
 	progress_end(&progress);
 	table_fini(&census.devices);
+	starts_fini(&starts);
 	if (result != TRACE_OK)
 		return input_error(&error);
 	if (!values->quiet)

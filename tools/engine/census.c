@@ -323,7 +323,7 @@ rewind_snapshot(struct countings *all, struct trace_reader *reader, int32_t *dev
 	if (result == TRACE_OK) {
 		*device = chosen->device;
 		counting_of(all, *device)->census.device_count = survey.device_count;
-		if (survey_is_whole(&survey, *device))
+		if (!survey.rewinds || survey_is_whole(&survey, *device))
 			start_rebuild(&start, chosen, trace_snapshot(reader), soma_policy_preset("pytorch"));
 		begin_with(counting_of(all, *device), &start);
 		result = trace_rewind(reader, error);

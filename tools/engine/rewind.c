@@ -210,23 +210,48 @@ add_final_blocks(struct start *start, const struct survey_device *device, const 
 	}
 }
 
+/* One of which only is known what was requested. */
+static void
+add_inferred(struct start *start, struct start_block block, const struct soma_policy *policy)
+{
+	if (block.size == 0 || block.ptr % policy->alignment != 0 ||
+	    __builtin_add_overflow(block.size, policy->alignment - 1, &block.capacity))
+		return;
+	block.capacity &= ~(policy->alignment - 1);
+	block.inferred = true;
+	add_block(start, block);
+}
+
 static void
 add_orphans(struct start *start, const struct survey_device *device, const struct soma_policy *policy)
 {
 	for (size_t i = 0; i < device->orphan_count; i++) {
 		const struct survey_orphan *orphan = &device->orphans[i];
-		uint64_t capacity;
 
-		if (orphan->size == 0 || orphan->ptr % policy->alignment != 0 ||
-		    __builtin_add_overflow(orphan->size, policy->alignment - 1, &capacity))
-			continue;
-		add_block(start, (struct start_block){
-					 .ptr = orphan->ptr,
-					 .size = orphan->size,
-					 .capacity = capacity & ~(policy->alignment - 1),
-					 .inferred = true,
-					 .pending = orphan->pending,
-				 });
+		add_inferred(start,
+			     (struct start_block){
+				     .ptr = orphan->ptr, .size = orphan->size, .pending = orphan->pending },
+			     policy);
+	}
+}
+
+/* A segment that was there at the start, as the trace says. */
+static void
+add_known(struct start *start, const struct trace_segment *segment, const struct soma_policy *policy)
+{
+	add_segment(start, start_of_final(segment, segment->address, segment->size));
+	for (size_t i = 0; i < segment->block_count; i++) {
+		const struct trace_block *block = &segment->blocks[i];
+		struct start_block known = { .ptr = block->address,
+					     .size = block->requested > 0 ? block->requested : block->size,
+					     .capacity = block->size,
+					     .holder = block->holder,
+					     .pending = block->state == TRACE_BLOCK_PENDING };
+
+		if (block->size > 0)
+			add_block(start, known);
+		else
+			add_inferred(start, known, policy);
 	}
 }
 
@@ -319,13 +344,10 @@ give_remainders(struct start *start, const struct soma_policy *policy)
 	}
 }
 
-void
-start_rebuild(struct start *start, const struct survey_device *device, const struct trace_snapshot *snapshot,
-	      const struct soma_policy *policy)
+static void
+rewind_end(struct start *start, const struct survey_device *device, const struct trace_snapshot *snapshot,
+	   const struct soma_policy *policy)
 {
-	*start = (struct start){ 0 };
-	if (snapshot == NULL)
-		return;
 	add_final_segments(start, device, snapshot);
 	add_freed_segments(start, device, policy);
 	add_unmapped_parts(start, device);
@@ -333,6 +355,20 @@ start_rebuild(struct start *start, const struct survey_device *device, const str
 		if (snapshot->segments[i].device == device->device)
 			add_final_blocks(start, device, &snapshot->segments[i]);
 	add_orphans(start, device, policy);
+}
+
+void
+start_rebuild(struct start *start, const struct survey_device *device, const struct trace_snapshot *snapshot,
+	      const struct soma_policy *policy)
+{
+	*start = (struct start){ 0 };
+	if (snapshot == NULL)
+		return;
+	if (!snapshot->at_start)
+		rewind_end(start, device, snapshot, policy);
+	for (size_t i = 0; snapshot->at_start && i < snapshot->segment_count; i++)
+		if (snapshot->segments[i].device == device->device)
+			add_known(start, &snapshot->segments[i], policy);
 	if (start->segment_count > 0)
 		qsort(start->segments, start->segment_count, sizeof *start->segments, by_segment_address);
 	drop_overlapping_segments(start);

@@ -7,6 +7,8 @@
  *
  * It takes the whole trace: in a truncated one, whatever the missing part allocated
  * would seem to have been there from the start.
+ *
+ * A trace that says itself what was there needs none of this: it is taken as it stands.
  */
 #ifndef SOMA_TOOLS_ENGINE_REWIND_H
 #define SOMA_TOOLS_ENGINE_REWIND_H

@@ -268,14 +268,39 @@ see_event(struct survey_device *device, struct trace_reader *reader, const struc
 	}
 }
 
+/* Live from the start, as the trace says.  What is counted of live bytes is without it. */
+static void
+begin_with(struct survey *survey, const struct trace_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->segment_count; i++) {
+		const struct trace_segment *segment = &snapshot->segments[i];
+		struct survey_device *device = survey_need(survey, segment->device);
+
+		for (size_t j = 0; j < segment->block_count; j++) {
+			const struct trace_block *block = &segment->blocks[j];
+			struct survey_block *live;
+
+			if (table_find(&device->live, block->address) != NULL)
+				continue;
+			live = table_add(&device->live, block->address);
+			live->size = block->requested > 0 ? block->requested : block->size;
+			live->key.tag = block->holder;
+			live->pending = block->state == TRACE_BLOCK_PENDING;
+		}
+	}
+}
+
 enum trace_result
 survey_run(struct survey *survey, struct trace_reader *reader, void (*progress)(void *context, double done),
 	   void *context, struct trace_error *error)
 {
+	const struct trace_snapshot *snapshot = trace_snapshot(reader);
 	struct trace_event event;
 	enum trace_result result;
 
-	*survey = (struct survey){ .rewinds = trace_snapshot(reader) != NULL };
+	*survey = (struct survey){ .rewinds = snapshot != NULL && !snapshot->at_start };
+	if (snapshot != NULL && snapshot->at_start)
+		begin_with(survey, snapshot);
 	while ((result = trace_next(reader, &event, error)) == TRACE_OK) {
 		see_event(survey_need(survey, event.device), reader, &event, survey->rewinds);
 		survey->last_device = event.device;

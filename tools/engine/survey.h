@@ -77,7 +77,7 @@ struct survey {
 	struct survey_device *devices; /* in the order of their first event */
 	size_t device_count, device_room;
 	uint64_t events;
-	bool rewinds; /* a snapshot says what was there: frees without an alloc are kept */
+	bool rewinds; /* a snapshot says what was there at the end: frees without an alloc are kept */
 	bool truncated;
 	struct trace_error truncation; /* where */
 	int32_t last_device;           /* of the last event read */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All of a trace as JSON: {"format": "soma-events", "events": [...], "segments": [...]}.
+ * All of a trace as JSON: {"format": "soma-events", "events": [...], "segments": [...]}, or
+ * "start" in place of "segments" where that is when they were there.
  * Addresses, streams and what identifies are texts, since readers of JSON round above
  * 2^53; what is 0 or empty is left out.
  */
@@ -127,7 +128,8 @@ json_close(struct trace_output *output, struct trace_error *error)
 	trace_sink_string(output->sink, "\n]");
 	if (snapshot != NULL) {
 		put_text(output, "settings", trace_name_text(output->reader, snapshot->settings));
-		trace_sink_string(output->sink, ",\n\"segments\": [");
+		trace_sink_string(output->sink,
+				  snapshot->at_start ? ",\n\"start\": [" : ",\n\"segments\": [");
 		for (size_t i = 0; i < snapshot->segment_count; i++) {
 			trace_sink_bytes(output->sink, ",", i > 0);
 			put_segment(output, &snapshot->segments[i]);

@@ -11,6 +11,7 @@
 #include "tools/trace/csv.h"
 #include "tools/trace/memory.h"
 #include "tools/trace/somacsv.h"
+#include "tools/trace/somastart.h"
 
 const char *const trace_soma_columns[TRACE_SOMA_COLUMNS_POOLS] = {
 	"time", "thread", "op", "device", "stream", "ptr", "size", "tag", "generation", "detail", "pool",
@@ -24,6 +25,15 @@ struct soma_reader {
 	struct csv csv;
 	size_t columns;
 	trace_name tag[TAGS]; /* those seen lately, by a few of their bytes */
+
+	bool is_start; /* the present line says what was there before the first event: */
+	struct soma_start_words words;
+	struct soma_start start;
+	bool start_known; /* from an earlier pass */
+	/* The first event, which had to be read to find where the start ends. */
+	bool has_first;
+	struct trace_event first;
+	enum trace_result first_result;
 };
 
 static bool
@@ -50,28 +60,6 @@ read_header(struct soma_reader *soma)
 			result = csv_expected(csv, "its name", trace_soma_columns[soma->columns], &field);
 	}
 	return result;
-}
-
-static enum trace_result
-soma_rewind(struct trace_reader *reader)
-{
-	struct soma_reader *soma = reader->state;
-
-	csv_init(&soma->csv, reader);
-	return read_header(soma);
-}
-
-static enum trace_result
-soma_open(struct trace_reader *reader)
-{
-	reader->state = trace_zeroed(sizeof(struct soma_reader));
-	return reader->state != NULL ? soma_rewind(reader) : trace_no_memory(reader);
-}
-
-static void
-soma_close(struct trace_reader *reader)
-{
-	trace_release(reader->state);
 }
 
 static enum trace_result
@@ -151,12 +139,15 @@ read_tag(struct soma_reader *soma, trace_name *name)
 	return result == TRACE_OK && field.length > 0 ? find_tag(soma, &field, name) : result;
 }
 
-/* In a free, "deferred" alone or before a semicolon is the flag and no text. */
+/* In a free, "deferred" alone or before a semicolon is the flag and no text; "start" in others. */
 static enum trace_result
 find_detail(struct soma_reader *soma, struct csv_field field, struct trace_event *event)
 {
 	const size_t length = sizeof TRACE_SOMA_DEFERRED - 1;
 
+	soma->is_start = soma_start_is(event->op, &field);
+	if (soma->is_start)
+		return soma_start_read(&soma->csv, event->op, &field, &soma->words);
 	if (event->op == TRACE_FREE && field.length >= length &&
 	    memcmp(field.text, TRACE_SOMA_DEFERRED, length) == 0 &&
 	    (field.length == length || field.text[length] == ';')) {
@@ -294,18 +285,101 @@ read_short(struct soma_reader *soma, struct trace_event *event)
 	return tag.length == 0 || find_tag(soma, &tag, &event->holder) == TRACE_OK;
 }
 
+/* The event is zeroed. */
 static enum trace_result
-soma_next(struct trace_reader *reader, struct trace_event *event)
+read_line(struct soma_reader *soma, struct trace_event *event)
 {
-	struct soma_reader *soma = reader->state;
 	enum trace_result result = csv_record(&soma->csv);
 
+	soma->is_start = false;
 	if (result == TRACE_OK && read_short(soma, event))
 		return TRACE_OK;
 	*event = (struct trace_event){ 0 };
 	if (result == TRACE_OK)
 		result = read_columns(soma, event);
 	return result == TRACE_OK ? csv_end(&soma->csv, soma->columns) : result;
+}
+
+/* ---- one after the other ------------------------------------------------------------ */
+
+static const char *
+detail_of(const struct soma_reader *soma, const struct trace_event *event)
+{
+	return trace_name_text(soma->csv.reader, event->detail);
+}
+
+/* What goes wrong here is told where the first event would be. */
+static void
+read_start(struct soma_reader *soma)
+{
+	enum trace_result result;
+
+	if (!soma->start_known)
+		soma_start_clear(&soma->start);
+	do {
+		soma->first = (struct trace_event){ 0 };
+		result = read_line(soma, &soma->first);
+		if (result == TRACE_OK && soma->is_start && !soma->start_known)
+			result = soma_start_put(&soma->start, &soma->csv, &soma->first, &soma->words);
+	} while (result == TRACE_OK && soma->is_start);
+	if (result == TRACE_OK && soma->csv.cut &&
+	    soma_start_might_be(&soma->start, soma->first.op, detail_of(soma, &soma->first)))
+		result = trace_truncated_line(soma->csv.reader, soma->csv.line);
+	soma->has_first = true;
+	soma->first_result = result;
+	soma->start_known = result != TRACE_ERROR;
+	soma->csv.reader->snapshot = soma->start.snapshot.segment_count > 0 ? &soma->start.snapshot : NULL;
+}
+
+static enum trace_result
+soma_rewind(struct trace_reader *reader)
+{
+	struct soma_reader *soma = reader->state;
+	enum trace_result result;
+
+	csv_init(&soma->csv, reader);
+	soma->has_first = false;
+	result = read_header(soma);
+	if (result == TRACE_OK)
+		read_start(soma);
+	return result;
+}
+
+static enum trace_result
+soma_open(struct trace_reader *reader)
+{
+	struct soma_reader *soma = trace_zeroed(sizeof *soma);
+
+	reader->state = soma;
+	return soma != NULL ? soma_rewind(reader) : trace_no_memory(reader);
+}
+
+static void
+soma_close(struct trace_reader *reader)
+{
+	struct soma_reader *soma = reader->state;
+
+	if (soma != NULL)
+		soma_start_clear(&soma->start);
+	trace_release(soma);
+}
+
+static enum trace_result
+soma_next(struct trace_reader *reader, struct trace_event *event)
+{
+	struct soma_reader *soma = reader->state;
+	enum trace_result result;
+
+	if (soma->has_first) {
+		soma->has_first = false;
+		*event = soma->first;
+		return soma->first_result;
+	}
+	result = read_line(soma, event);
+	if (result == TRACE_OK && soma->is_start)
+		return trace_fail_line(reader, soma->csv.line,
+				       "what was there at the start stands before the first event");
+	return result;
 }
 
 const struct trace_format trace_format_soma = {

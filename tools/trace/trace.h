@@ -69,7 +69,8 @@ struct trace_event {
 	uint64_t completed_ns;
 };
 
-/* What a snapshot says of the end of the trace (PyTorch); empty elsewhere. */
+/* What there is at the end of the trace, as a PyTorch snapshot says, or at its start, as a soma
+ * trace can; empty elsewhere. */
 enum trace_block_state {
 	TRACE_BLOCK_FREE,
 	TRACE_BLOCK_LIVE,
@@ -78,7 +79,7 @@ enum trace_block_state {
 
 struct trace_block {
 	uint64_t address;
-	uint64_t size;
+	uint64_t size; /* 0: it is not said (at the start) */
 	uint64_t requested;
 	enum trace_block_state state;
 	trace_name holder;
@@ -93,10 +94,12 @@ struct trace_segment {
 	uint64_t stream;
 	uint64_t pool[2]; /* segment_pool_id: {0, 0} is the default pool */
 	size_t block_count;
-	struct trace_block *blocks; /* in address order, covering the segment */
+	struct trace_block
+		*blocks; /* in address order, covering the segment; at the start only what is in use */
 };
 
 struct trace_snapshot {
+	bool at_start; /* of the trace; else at its end */
 	size_t segment_count;
 	struct trace_segment *segments;
 	trace_name settings; /* the allocator's settings, or 0; known when the events have been read */
@@ -159,7 +162,7 @@ const char *trace_format(const struct trace_reader *reader);
 /* Valid until trace_close(); never NULL ("" for 0). */
 const char *trace_name_text(const struct trace_reader *reader, trace_name name);
 
-/* The snapshot at the end of the trace.  Available from trace_open() on for
+/* The snapshot at the end of the trace, or its start.  Available from trace_open() on for
  * formats that have one, and NULL for others. */
 const struct trace_snapshot *trace_snapshot(const struct trace_reader *reader);
 
@@ -181,7 +184,7 @@ struct trace_writer;
 enum trace_result trace_writer_open(const char *path, struct trace_writer **writer,
 				    struct trace_error *error);
 
-/* Before the first event: lines also say whose memory it is (has_pool). */
+/* Before the first line: lines also say whose memory it is (has_pool). */
 void trace_writer_with_pools(struct trace_writer *writer);
 
 /* holder and detail are texts here; either may be NULL.  Errors are kept and
