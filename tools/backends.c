@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/nearest.h"
 #include "lib/plugin/plugin.h"
 #include "tools/report/report.h"
 #include "tools/report/values.h"
 #include "tools/units.h"
+#include "tools/xalloc.h"
 
 #define LABEL_WIDTH 18
 #define WIDTH 79
@@ -167,6 +169,75 @@ backends_print(const char *search)
 		printf("  none found; --backend-path says where to look\n");
 }
 
+/* ---- names -------------------------------------------------------------------------- */
+
+struct names {
+	const char **at; /* NULL ends */
+	size_t count, room;
+};
+
+static void
+add_name(struct names *names, const char *name)
+{
+	names->at = xgrow(names->at, &names->room, names->count + 1, sizeof *names->at);
+	names->at[names->count++] = name;
+	names->at[names->count] = NULL;
+}
+
+static void
+add_plugin(void *context, const struct soma__plugin *plugin)
+{
+	add_name(context, plugin->module.name);
+}
+
+static const char *
+name_at(const void *names, size_t index)
+{
+	return ((const struct names *)names)->at[index];
+}
+
+/* The first part of guard:NAME that is no backend, and its length; NULL: they all are. */
+static const char *
+unknown_part(const struct names *names, const char *backend, size_t *length)
+{
+	for (;; backend += *length + 1) {
+		bool known = false;
+
+		*length = strcspn(backend, ":");
+		for (size_t i = 0; i < names->count; i++)
+			known |= strlen(names->at[i]) == *length &&
+				 strncmp(names->at[i], backend, *length) == 0;
+		if (!known)
+			return backend;
+		if (backend[*length] == '\0')
+			return NULL;
+	}
+}
+
+void
+backends_suggest(const char *search, const char *backend)
+{
+	struct names names = { .count = 0 };
+	const char *near;
+	size_t length;
+
+	add_name(&names, "auto");
+	soma__plugin_each(search, add_plugin, &names);
+	backend = unknown_part(&names, backend, &length);
+	near = backend != NULL ? soma__name_near(backend, length, name_at, &names) : NULL;
+	for (size_t i = 0; i < names.count && backend != NULL; i++)
+		fprintf(stderr, "%s %s",
+			i == 0                ? "There are"
+			: i + 1 < names.count ? ","
+					      : " and",
+			names.at[i]);
+	if (near != NULL)
+		fprintf(stderr, "; did you mean '%s'?\n", near);
+	else if (backend != NULL)
+		fprintf(stderr, "; soma info says where it looks, and what each is.\n");
+	free(names.at);
+}
+
 /* ---- JSON -------------------------------------------------------------------------- */
 
 static json_t *
@@ -209,11 +280,11 @@ append_seen(void *context, const struct soma__plugin_seen *seen)
 	json_object_set_new(object, "path", clean_string(seen->path));
 	json_object_set_new(object, "hidden", json_boolean(seen->hidden));
 	json_object_set_new(object, "wraps", json_boolean(wraps(seen)));
-	json_object_set_new(object, "description",
-			    clean_string(module != NULL ? module->description : NULL));
+	json_object_set_new(object, "description", clean_string(module != NULL ? module->description : NULL));
 	json_object_set_new(object, "version", clean_string(module != NULL ? module->version : NULL));
 	json_object_set_new(object, "abi", module != NULL ? report_number(module->abi) : json_null());
-	json_object_set_new(object, "options", module != NULL ? report_number(count_options(module)) : json_null());
+	json_object_set_new(object, "options",
+			    module != NULL ? report_number(count_options(module)) : json_null());
 	json_object_set_new(object, "devices", json_integer(seen->devices));
 	json_object_set_new(object, "device", seen->info != NULL ? info_object(seen->info) : json_null());
 	json_object_set_new(object, "reason", clean_string(seen->reason));

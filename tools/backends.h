@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The backends that are found, for `soma info`: what each can do here, or why it cannot be used.
+ * The backends that are found, for `soma info`: what each can do here, or why it cannot be used; and
+ * their names, for whoever names none of them.
  */
 #ifndef SOMA_TOOLS_BACKENDS_H
 #define SOMA_TOOLS_BACKENDS_H
@@ -11,5 +12,9 @@
  * to ask it. */
 void backends_print(const char *search);
 json_t *backends_array(const char *search);
+
+/* To standard error: which names there are instead of that of a backend that was not found, and the nearest.
+ * Opens nothing. */
+void backends_suggest(const char *search, const char *backend);
 
 #endif

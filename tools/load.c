@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/backends.h"
 #include "tools/live/report.h"
 #include "tools/report/report.h"
 
@@ -31,7 +32,8 @@ load_check(const struct command *command, const struct load_values *values)
 
 	for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
 		if (counts[i].value < 1 || counts[i].value > counts[i].most)
-			return usage_error(command, "--%s: expected a number from 1 to %" PRId32 ", got %" PRId32,
+			return usage_error(command,
+					   "--%s: expected a number from 1 to %" PRId32 ", got %" PRId32,
 					   counts[i].name, counts[i].most, counts[i].value);
 	if (values->backend == NULL && values->budget > 0)
 		return usage_error(command, "--budget needs a --backend to allocate from");
@@ -39,13 +41,15 @@ load_check(const struct command *command, const struct load_values *values)
 		return usage_error(command, "--backend-path says where a --backend is, and there is none");
 	if (!values->twin &&
 	    (values->twin_tolerance > 0 || values->twin_used_unit != 1 || values->twin_trace != NULL))
-		return usage_error(command, "--twin-tolerance, --twin-used-unit and --twin-trace go with --twin");
+		return usage_error(command,
+				   "--twin-tolerance, --twin-used-unit and --twin-trace go with --twin");
 	if (values->twin && values->backend == NULL)
 		return usage_error(command, "--twin needs a --backend with a pool of its own, such as async");
 	if (values->twin && (values->repeat != 1 || values->threads != 1))
 		return usage_error(command, "--twin goes with neither --repeat nor --threads");
 	if (values->twin_used_unit < 1)
-		return usage_error(command, "--twin-used-unit: expected a number from 1 to %" PRId32 ", got %" PRId32,
+		return usage_error(command,
+				   "--twin-used-unit: expected a number from 1 to %" PRId32 ", got %" PRId32,
 				   INT32_MAX, values->twin_used_unit);
 	if (!load_is_wanted(values) && values->scale != 1)
 		return usage_error(command, "--scale goes with --backend, --repeat or --threads");
@@ -73,16 +77,19 @@ read_error(const char *path, enum soma_status status, const struct trace_error *
 static bool
 is_about_backend(enum soma_status status)
 {
-	return status == SOMA_STATUS_INVALID_VALUE || status == SOMA_STATUS_NOT_FOUND || status == SOMA_STATUS_ABI;
+	return status == SOMA_STATUS_INVALID_VALUE || status == SOMA_STATUS_NOT_FOUND ||
+	       status == SOMA_STATUS_ABI;
 }
 
 static int
-backend_error(const char *backend, const char *text)
+backend_error(const struct load_values *values, enum soma_status status, const char *text)
 {
-	char *shown = report_clean(backend);
+	char *shown = report_clean(values->backend);
 
 	fprintf(stderr, "soma replay: --backend %s: %s\n", shown, text);
 	free(shown);
+	if (status == SOMA_STATUS_NOT_FOUND)
+		backends_suggest(values->backend_path, values->backend);
 	return EXIT_INPUT;
 }
 
@@ -153,7 +160,7 @@ run_program(const struct load_values *values, const char *path, const struct pro
 
 	enum soma_status status = live_run(program, &options, &result, &error);
 	if (status != SOMA_STATUS_OK && values->backend != NULL && is_about_backend(status))
-		return backend_error(values->backend, error.text);
+		return backend_error(values, status, error.text);
 	if (status != SOMA_STATUS_OK)
 		return input_error(path, error.text);
 	int end = write_reports(values, &report);
