@@ -42,6 +42,20 @@ START_TEST(settings_are_read_as_pytorch_reads_them)
 }
 END_TEST
 
+START_TEST(a_colon_stands_for_an_equals_sign_as_in_the_variable)
+{
+	struct settings settings = parsed("max_split_size_mb:128,roundup_power2_divisions:[256:1,>:8],"
+					  "expandable_segments:True,capacity=1G");
+
+	ck_assert_uint_eq(settings.max_split, 128 * MIB);
+	ck_assert_uint_eq(settings.divisions[8], 1);
+	ck_assert_uint_eq(settings.divisions[9], 8);
+	ck_assert(settings.expandable);
+	ck_assert_uint_eq(settings.capacity, 1024 * MIB);
+	check_refused("max_split_size_mb:20", "max_split_size_mb: expected a number of MB above 20, got '20'");
+}
+END_TEST
+
 START_TEST(a_list_of_divisions_is_by_size)
 {
 	struct settings settings = parsed("roundup_power2_divisions=[256:1,512:2,1024:4,>:8]");
@@ -65,8 +79,10 @@ END_TEST
 START_TEST(what_is_no_setting_is_refused_and_said)
 {
 	check_refused("", "expected KEY=VALUE");
-	check_refused("max_split_size_mb", "expected KEY=VALUE, got 'max_split_size_mb'");
-	check_refused("max_split=64", "unknown setting 'max_split'");
+	check_refused("max_split_size_mb", "expected KEY=VALUE or KEY:VALUE, got 'max_split_size_mb'");
+	check_refused("max_split=64", "unknown setting 'max_split'; did you mean 'max_split_size_mb'? there are");
+	check_refused("expandable_segment:True", "did you mean 'expandable_segments'?");
+	check_refused("backend=cudaMallocAsync", "unknown setting 'backend'; there are max_split_size_mb, ");
 	check_refused("max_split_size_mb=20", "above 20");
 	check_refused("max_split_size_mb=-64", "above 20");
 	check_refused("max_split_size_mb=64x", "'64x'");
@@ -309,7 +325,8 @@ START_TEST(collecting_leaves_expandable_segments_alone)
 }
 END_TEST
 
-UNIT_MAIN("settings", settings_are_read_as_pytorch_reads_them, a_list_of_divisions_is_by_size,
+UNIT_MAIN("settings", settings_are_read_as_pytorch_reads_them,
+	  a_colon_stands_for_an_equals_sign_as_in_the_variable, a_list_of_divisions_is_by_size,
 	  what_is_no_setting_is_refused_and_said, requests_go_up_to_the_next_division,
 	  what_is_oversize_is_not_split, an_oversize_block_serves_what_leaves_little_of_it,
 	  room_is_made_by_one_oversize_block_before_everything_is_released,

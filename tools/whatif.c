@@ -22,12 +22,21 @@ const char *const whatif_paragraphs[] = {
 	"Replays the trace under the policy as it is, and once for each --set, and compares peaks, utilisation, "
 	"segments and whether memory runs out. What the plain policy reproduces of the recorded addresses is "
 	"said first: it tells how far the rest can be trusted.",
-	"The settings are PyTorch's, of PYTORCH_CUDA_ALLOC_CONF, for the policy pytorch: max_split_size_mb, "
-	"max_non_split_rounding_mb, garbage_collection_threshold (of the capacity: it does nothing without "
-	"one), roundup_power2_divisions (a number, or a list such as [256:1,512:2,>:4]), "
-	"expandable_segments. A further one, capacity, sets the most that may be reserved. As in PyTorch, "
-	"max_split_size_mb holds for free memory of expandable segments, too, and "
-	"garbage_collection_threshold leaves those alone.",
+	"The settings are PyTorch's, of PYTORCH_CUDA_ALLOC_CONF, for the policy pytorch. A --set is one or more "
+	"of them with commas between, as KEY=VALUE or, so that the variable's text can be taken as it is, as "
+	"KEY:VALUE: --set max_split_size_mb:128,garbage_collection_threshold:0.8 is one row. The keys:",
+	"max_split_size_mb=N, above 20: a free block of N MiB or more is not split; it serves only requests of N MiB "
+	"or more, which take the whole of it. As in PyTorch, free memory of expandable segments is kept for them, "
+	"too.",
+	"max_non_split_rounding_mb=N, above 20: such a request takes no free block that is larger by N MiB or more. "
+	"The default is 20.",
+	"garbage_collection_threshold=F: above this fraction of the capacity, segments that have long been free are "
+	"released before new memory is asked for. It does nothing without a capacity, nor to expandable "
+	"segments.",
+	"roundup_power2_divisions=N: a request is rounded up to one of N equal steps between two powers of two, N "
+	"a power of two. A list such as [256:1,512:2,>:4] has an N for each size in MiB.",
+	"expandable_segments=True or False: segments grow and shrink by pages instead of being allocated whole.",
+	"capacity=SIZE: not PyTorch's; the most that may be reserved, in this row. It suits every policy.",
 	"The segments are counted as often as the driver is asked for one, and those that are held when the trace "
 	"begins as well; of expandable segments and mapped pages, the calls that map.",
 	"Recorded segments are reused where they fit. Segments that the trace releases are released here, too, "
@@ -41,7 +50,8 @@ const struct option_row whatif_options[] = {
 	{ "policy", 'p', OPTION_CHOICE, FIELD(policy), "auto|strict|cuda|pytorch|soma", replay_policy_names,
 	  "The allocator; see soma replay. Only pytorch has settings beside the capacity." },
 	{ "set", 's', OPTION_LIST, FIELD(sets), "KEY=VALUE[,KEY=VALUE]", NULL,
-	  "A row of the table: one or more settings that hold together. May be given more than once." },
+	  "A row of the table: one or more settings that hold together; KEY:VALUE is the same. May be given more "
+	  "than once. The keys are above." },
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
 	  "The most that may be reserved, in every row. The default, 0, is no limit." },
 	{ "device", 'd', OPTION_NUMBER, FIELD(device), "N", NULL,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/nearest.h"
 #include "lib/base/size.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -209,12 +210,19 @@ static const struct {
 #define KEYS (sizeof keys / sizeof keys[0])
 
 static const char *
-set(struct reading *reading)
+key_at(const void *unused, size_t index)
 {
-	for (size_t i = 0; i < KEYS; i++)
-		if (strcmp(keys[i].key, reading->key) == 0)
-			return keys[i].set(reading);
-	snprintf(reading->buffer, reading->size, "unknown setting '%s'; there are", reading->key);
+	(void)unused;
+	return index < KEYS ? keys[index].key : NULL;
+}
+
+static const char *
+unknown(struct reading *reading)
+{
+	const char *near = soma__name_near(reading->key, strlen(reading->key), key_at, NULL);
+
+	snprintf(reading->buffer, reading->size, "unknown setting '%s'; %s%s%sthere are", reading->key,
+		 near != NULL ? "did you mean '" : "", near != NULL ? near : "", near != NULL ? "'? " : "");
 	for (size_t i = 0; i < KEYS; i++) {
 		size_t used = strlen(reading->buffer);
 
@@ -224,7 +232,16 @@ set(struct reading *reading)
 	return reading->buffer;
 }
 
-/* The end of one "key=value": a comma outside of brackets. */
+static const char *
+set(struct reading *reading)
+{
+	for (size_t i = 0; i < KEYS; i++)
+		if (strcmp(keys[i].key, reading->key) == 0)
+			return keys[i].set(reading);
+	return unknown(reading);
+}
+
+/* The end of one "key=value" or "key:value": a comma outside of brackets. */
 static const char *
 end_of_pair(const char *text)
 {
@@ -242,18 +259,18 @@ settings_parse(const char *text, struct settings *settings, char *buffer, size_t
 	*settings = (struct settings){ .non_split_slack = LARGE_SEGMENT_MB * MIB };
 	for (;;) {
 		const char *end = end_of_pair(text);
-		char pair[256], *equals;
+		char pair[256], *between;
 		struct reading reading = { .settings = settings, .key = pair, .buffer = buffer, .size = size };
 		const char *problem;
 
 		snprintf(pair, sizeof pair, "%.*s", (int)(end - text < 255 ? end - text : 255), text);
-		equals = strchr(pair, '=');
-		if (equals == NULL) {
-			snprintf(buffer, size, "expected KEY=VALUE, got '%s'", pair);
+		between = strpbrk(pair, "=:");
+		if (between == NULL) {
+			snprintf(buffer, size, "expected KEY=VALUE or KEY:VALUE, got '%s'", pair);
 			return buffer;
 		}
-		*equals = '\0';
-		reading.value = equals + 1;
+		*between = '\0';
+		reading.value = between + 1;
 		problem = set(&reading);
 		if (problem != NULL || *end == '\0')
 			return problem;

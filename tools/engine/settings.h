@@ -22,7 +22,8 @@ struct settings {
 	uint64_t capacity;          /* 0: not set here */
 };
 
-/* Reads "key=value,key=value"; a list in brackets may have commas.  NULL, or what is wrong. */
+/* Reads "key=value,key=value", or with colons as the variable PYTORCH_CUDA_ALLOC_CONF has them; a list in
+ * brackets may have commas.  NULL, or what is wrong. */
 const char *settings_parse(const char *text, struct settings *settings, char *buffer, size_t size);
 
 /* Makes the policy and the rounding of `options`, which have their capacity.  Both must
