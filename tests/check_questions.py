@@ -45,6 +45,10 @@ def same_as_replay(path):
         for key, total in (("live_bytes_at_peak", "peak_live_requested"), ("live_bytes_at_end", "live_bytes_at_end"),
                            ("live_blocks_at_end", "live_blocks_at_end")):
             expect(f"{path}: {table}, {key}", sum(row[key] for row in stats[table]), stats[total])
+    for table in ("holders", "streams"):  # what was there before is nobody's allocation
+        for key, total in (("bytes", "allocated_bytes"), ("allocs", "allocs")):
+            expect(f"{path}: {table}, {key}", sum(row[key] for row in stats[table]),
+                   stats[total] - (stats["counts"]["ignored"] if key == "allocs" else 0))
     expect(f"{path}: histogram", sum(row["count"] for row in stats["sizes"]),
            stats["allocs"] - stats["counts"]["ignored"])
     check_same(path, replay)
@@ -104,6 +108,16 @@ def known_stats(folder):
            [(2, 1500)])
     expect("rates", stats["rates"]["duration_ns"], 1100)
     expect("allocations a second", round(stats["rates"]["allocs_per_second"]), round(4 / 1100e-9))
+    midrun = write(folder, "midrun.csv", [
+        ",,segment_alloc,0,1,0x200000,2097152,,,start;small", ",,alloc,0,1,0x200000,5000,w,,start",
+        "1,,alloc,0,1,0x300000,100,a,,", "2,,free,0,1,0x200000,5000,,,"])
+    stats = answer(0, "stats", midrun)
+    expect("what was there before", [stats["counts"]["start_blocks"], stats["counts"]["start_bytes"],
+           stats["allocated_bytes"], stats["freed_bytes"], stats["peak_live_requested"]], [1, 5000, 100, 5000, 5100])
+    expect("who allocated", [(row["name"], row["allocs"], row["bytes"], row["most_live_bytes"])
+                             for row in stats["holders"]], [("a", 1, 100, 100), ("w", 0, 0, 5000)])
+    expect("of the stream", [(row["bytes"], row["most_live_bytes"]) for row in stats["streams"]], [(100, 5100)])
+    expect("text", "1  of 4.88 KiB, allocated before the trace begins\n" in soma("stats", midrun)[1], True)
     fast = write(folder, "fast.csv", [f"{i * 85000},,alloc,0,1,{i + 1}000,8,,," for i in range(30)])
     expect("a rate", "Allocations                 12,170 a second" in soma("stats", fast)[1], True)
     single = soma("stats", write(folder, "single.csv", ["1,,alloc,0,1,0x10,8,,,"]))[1]

@@ -32,8 +32,9 @@ const char *const stats_paragraphs[] = {
 	"A lifetime is from the allocation to its free, in events of the device and, where the trace has "
 	"times, in time. Where the trace tells when frees have completed, as PyTorch snapshots and soma's own "
 	"traces do, the time from each such free to its completion is counted apart; one that completes at once "
-	"is 0 events. What was live before the trace begins, which a snapshot tells, is live here, too, and has "
-	"no lifetime.",
+	"is 0 events. What was live before the trace begins, which a snapshot tells, is live here, too, and so "
+	"in all that is live at most, at the peak and at the end; it is in no number of allocations or sum of what "
+	"was allocated, and has no lifetime.",
 	NULL,
 };
 
@@ -131,7 +132,11 @@ exception_line(const char *label, uint64_t count, const char *note)
 static void
 print_exceptions(const struct census *census)
 {
-	exception_line("Live at the start", census->start_blocks, "allocated before the trace begins");
+	char note[2 * UNITS_MAX + 64], text[UNITS_MAX];
+
+	snprintf(note, sizeof note, "of %s, allocated before the trace begins",
+		 units_bytes(text, census->start_bytes));
+	exception_line("Live at the start", census->start_blocks, note);
 	exception_line("Frees not completed", census->pending, "at the end, of those that complete later");
 	exception_line("Frees elsewhere", census->stray_frees, "on another stream than the allocation's");
 	exception_line("Unknown frees", census->unknown_frees, "of what was not live");
@@ -382,6 +387,7 @@ counts_object(const struct census *census)
 	report_put(object, "frees_on_other_streams", report_number(census->stray_frees));
 	report_put(object, "frees_pending_at_end", report_number(census->pending));
 	report_put(object, "start_blocks", report_number(census->start_blocks));
+	report_put(object, "start_bytes", report_number(census->start_bytes));
 	report_put(object, "backward_times", report_number(census->backwards));
 	report_put(object, "truncated", json_boolean(census->truncated));
 	return object;

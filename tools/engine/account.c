@@ -62,7 +62,7 @@ accounts_enter(struct accounts *accounts, size_t index, uint64_t bytes, uint64_t
 	struct account *account = touch(accounts, index);
 
 	account->allocs += counted;
-	account->bytes = account_add(account->bytes, bytes);
+	account->bytes = account_add(account->bytes, counted > 0 ? bytes : 0);
 	account->live++;
 	account->live_bytes += bytes;
 	if (account->live_bytes > account->most_bytes) {
@@ -106,6 +106,8 @@ bigger_first(const void *left, const void *right)
 
 	if (a->bytes != b->bytes)
 		return a->bytes > b->bytes ? -1 : 1;
+	if (a->most_bytes != b->most_bytes)
+		return a->most_bytes > b->most_bytes ? -1 : 1;
 	return a->key < b->key ? -1 : a->key > b->key;
 }
 
@@ -116,7 +118,7 @@ accounts_finish(struct accounts *accounts)
 
 	for (size_t i = 0; i < accounts->count; i++) {
 		touch(accounts, i);
-		if (accounts->at[i].bytes > 0)
+		if (accounts->at[i].bytes > 0 || accounts->at[i].most_bytes > 0)
 			accounts->at[kept++] = accounts->at[i];
 	}
 	accounts->count = kept;

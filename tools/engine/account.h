@@ -14,7 +14,7 @@
 
 struct account {
 	uint64_t key;                  /* a name's number, or a stream's handle */
-	uint64_t allocs, frees, bytes; /* in all; the sum of bytes stops at UINT64_MAX */
+	uint64_t allocs, frees, bytes; /* that are counted; the sum of bytes stops at UINT64_MAX */
 	uint64_t live, live_bytes;     /* now */
 	uint64_t most_bytes;           /* at its own peak */
 	uint64_t most_event;
@@ -34,7 +34,8 @@ void accounts_fini(struct accounts *accounts);
 /* Makes the accounts up to `index`, which are empty. */
 struct account *accounts_need(struct accounts *accounts, size_t index);
 
-/* A block of the index-th comes or goes.  counted: it is one of the trace's allocations, or frees. */
+/* A block of the index-th comes or goes.  counted: it is one of the trace's allocations, or frees; 0: it was
+ * there before. */
 void accounts_enter(struct accounts *accounts, size_t index, uint64_t bytes, uint64_t event,
 		    uint64_t counted);
 void accounts_leave(struct accounts *accounts, size_t index, uint64_t bytes, uint64_t counted);
@@ -45,8 +46,8 @@ void accounts_delay(struct accounts *accounts, size_t index, uint64_t ns);
 /* Now is the peak of all. */
 void accounts_mark_peak(struct accounts *accounts);
 
-/* After the last event: leaves out those that never had a block, and puts the rest in order:
- * by bytes in all, those of the start included. */
+/* After the last event: leaves out those that never had a byte, and puts the rest in order: by
+ * bytes, then by what they had at most. */
 void accounts_finish(struct accounts *accounts);
 
 /* a + b, or UINT64_MAX. */

@@ -275,6 +275,7 @@ begin_block(struct counting *counting, const struct start_block *known, uint64_t
 	struct census_block *block = begin_life(counting, known->ptr, known->size, stream, known->holder);
 
 	census->start_blocks++;
+	census->start_bytes = account_add(census->start_bytes, block->size);
 	block->event = CENSUS_AT_START;
 	enter_accounts(counting, block, CENSUS_AT_START, 0);
 	if (!known->pending)

@@ -28,11 +28,12 @@ struct census {
 	uint64_t ignored;       /* allocations of no bytes, or at no address */
 	uint64_t unknown_frees; /* of blocks that were not live */
 	uint64_t overwritten, recorded_failed, uses;
-	uint64_t too_big;            /* above what a model can reserve: they hold nothing here */
-	uint64_t stray_frees;        /* on another stream than the allocation's */
-	uint64_t start_blocks;       /* there before the trace; without a lifetime */
+	uint64_t too_big;      /* above what a model can reserve: they hold nothing here */
+	uint64_t stray_frees;  /* on another stream than the allocation's */
+	uint64_t start_blocks; /* there before the trace; without a lifetime, and not in `bytes` */
+	uint64_t start_bytes;
 	uint64_t pending;            /* at the end: deferred frees that have not completed */
-	uint64_t bytes, freed_bytes; /* in all */
+	uint64_t bytes, freed_bytes; /* of the allocations, and of the frees */
 	uint64_t live, live_bytes;
 	uint64_t most_live, most_live_event;
 	uint64_t peak_bytes, peak_event;
@@ -41,7 +42,7 @@ struct census {
 	struct spread sizes;
 	struct spread life_events, life_ns;   /* from the allocation to the free */
 	struct spread delay_events, delay_ns; /* from a deferred free to its completion */
-	struct accounts holders, streams;     /* by bytes in all */
+	struct accounts holders, streams;     /* by bytes */
 };
 
 /* Whether times say anything. */
