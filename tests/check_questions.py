@@ -129,6 +129,23 @@ def known_stats(folder):
     expect("one event", (once["allocs"], once["lifetime_events"], once["rates"]), (1, None, None))
 
 
+def nameless(folder):
+    """A holder that nobody names is called the same by all, whenever its block was allocated."""
+    path = write(folder, "nameless.csv", [
+        ",,segment_alloc,0,1,0x200000,2097152,,,start;small", ",,alloc,0,1,0x200000,5000,,,start",
+        "1,,alloc,0,1,0x300000,100,a,,", "2,,alloc,0,1,0x301000,100,,,"])
+    page = os.path.join(folder, "nameless.html")
+    other = write(folder, "named.csv", ["1,,alloc,0,1,0x300000,100,a,,"])
+    for question in (["stats", path], ["replay", path], ["diff", other, path], ["oom", "-c", "5800", "-p", "strict", path],
+                     ["plot", "-o", page, path]):
+        out = soma(*question)[1]
+        if question[0] == "plot":
+            with open(page, encoding="utf-8") as file:
+                out = file.read()
+        expect(f"soma {question[0]}: a holder without a name", ("(not recorded)" in out, "before the trace)" in out),
+               (True, False))
+
+
 def without_allocations(folder):
     """Whatever is asked of a trace that has none: that is said, and nothing is answered."""
     memory = '{"ph": "i", "name": "[memory]", "ts": 1, "args": {"Bytes": 8, "Device Type": 0, "Device Id": -1}}'
@@ -415,6 +432,7 @@ def main():
     os.environ.setdefault("ASAN_OPTIONS", "allocator_may_return_null=1")
     with tempfile.TemporaryDirectory() as folder:
         known_stats(folder)
+        nameless(folder)
         without_allocations(folder)
         known_latencies()
         keys(folder)

@@ -150,9 +150,7 @@ answer_stream_text(char *buffer, uint64_t stream)
 char *
 answer_holder(const struct trace_reader *reader, trace_name name)
 {
-	const char *text = trace_name_text(reader, name);
-
-	return report_clean(text[0] != '\0' ? text : "(not recorded)");
+	return report_holder(trace_name_text(reader, name));
 }
 
 void

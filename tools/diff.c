@@ -115,7 +115,7 @@ row_name(const struct growth_row *row, char *buffer, size_t size)
 		snprintf(buffer, size, "stream %s", answer_stream_text(stream, row->stream));
 		return buffer;
 	}
-	clean = report_clean(row->name[0] != '\0' ? row->name : "(not recorded)");
+	clean = report_holder(row->name);
 	report_shorten(buffer, size, clean, NAME_WIDTH);
 	free(clean);
 	return buffer;

@@ -17,15 +17,9 @@ report_clean(const char *text)
 }
 
 char *
-report_holder(const struct report *report, trace_name name)
+report_holder(const char *name)
 {
-	const struct replay_counts *counts = &report->result->counts;
-	const char *text = trace_name_text(report->reader, name);
-
-	if (text[0] == '\0')
-		text = counts->start_blocks > 0 && counts->allocs > 0 ? "(from before the trace)"
-								      : "(not recorded)";
-	return report_clean(text);
+	return report_clean(name[0] != '\0' ? name : "(not recorded)");
 }
 
 /* The index-th character, or the end. */

@@ -306,13 +306,10 @@ put_axis(struct page *page)
 bool
 picture_json(FILE *out, const struct picture *picture)
 {
-	const struct replay_counts *counts = &picture->report->result->counts;
-	bool began_before = counts->start_blocks > 0 && counts->allocs > 0;
 	struct page pages = { .out = out, .picture = picture }, *page = &pages;
 
 	for (int by = 0; by < SCENE_BY_COUNT; by++)
-		page->names[by] = (struct page_names){ .scene = picture->scene, .by = (enum scene_by)by,
-					       .began_before = began_before };
+		page->names[by] = (struct page_names){ .scene = picture->scene, .by = (enum scene_by)by };
 	page_begin(page, '{');
 	put_words(page);
 	put_axis(page);

@@ -13,7 +13,6 @@
 struct page_names {
 	const struct scene *scene;
 	enum scene_by by;
-	bool began_before;
 	uint32_t *number; /* by key; 0: none yet, else the number and 1 */
 	size_t room;
 	uint32_t *keys; /* by number */

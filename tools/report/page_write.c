@@ -129,7 +129,7 @@ page_put_names(struct page *page)
 		page_key(page, scene_by_names[by]);
 		page_begin(page, '[');
 		for (size_t i = 0; i < names->count; i++) {
-			char *name = scene_name(names->scene, names->by, names->keys[i], names->began_before);
+			char *name = scene_name(names->scene, names->by, names->keys[i]);
 
 			page_separate(page);
 			page_text(page, name);

@@ -31,8 +31,9 @@ extern const char *const replay_complete_names[];
  * characters.  The caller frees it. */
 char *report_clean(const char *text);
 
-/* A holder's name for people, clean and never empty.  The caller frees it. */
-char *report_holder(const struct report *report, trace_name name);
+/* A holder's name for people, clean and never empty: one that is empty was not recorded, be it that its block is
+ * from before the trace or that the recorder names nobody.  The caller frees it. */
+char *report_holder(const char *name);
 
 /* Writes the clean text into `buffer` of `size` bytes: at most `width` characters,
  * shortened in the middle.  What does not fit is cut. */

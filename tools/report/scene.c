@@ -207,7 +207,7 @@ rank(struct layers *layers, enum scene_by by, const struct holders *held)
 }
 
 static void
-finish_layers(struct scene *scene, enum scene_by by, bool began_before)
+finish_layers(struct scene *scene, enum scene_by by)
 {
 	struct layers *layers = &scene->layers[by];
 	size_t count;
@@ -215,7 +215,7 @@ finish_layers(struct scene *scene, enum scene_by by, bool began_before)
 
 	layers->by = by;
 	for (size_t i = 0; i < layers->count; i++) {
-		layers->at[i].name = scene_name(scene, by, layers->at[i].key, began_before);
+		layers->at[i].name = scene_name(scene, by, layers->at[i].key);
 		for (size_t j = 0; j < count; j++)
 			if (ranks[j].name == layers->at[i].key)
 				layers->at[i].bytes = ranks[j].bytes;
@@ -224,14 +224,13 @@ finish_layers(struct scene *scene, enum scene_by by, bool began_before)
 }
 
 static void
-finish(struct scene *scene, const struct replay_result *result)
+finish(struct scene *scene)
 {
 	uint64_t end = scene->series[SCENE_HOLDER].x_span;
-	bool began_before = result->counts.start_blocks > 0 && result->counts.allocs > 0;
 
 	for (int by = 0; by < SCENE_BY_COUNT; by++) {
 		series_finish(&scene->series[by], &scene->held[by]);
-		finish_layers(scene, (enum scene_by)by, began_before);
+		finish_layers(scene, (enum scene_by)by);
 	}
 	scene_blocks_finish(scene, end);
 	scene_spans_finish(scene, end);
@@ -265,7 +264,7 @@ scene_take(struct scene *scene, struct trace_reader *reader, struct replay_optio
 	}
 	status = replay_run(reader, &options, result, error);
 	if (status == SOMA_STATUS_OK)
-		finish(scene, result);
+		finish(scene);
 	return status;
 }
 

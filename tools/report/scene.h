@@ -154,7 +154,7 @@ void scene_fini(struct scene *scene);
 size_t scene_layer(const struct layers *layers, uint32_t key);
 
 /* A clean name, never empty.  The caller frees it. */
-char *scene_name(const struct scene *scene, enum scene_by by, uint32_t key, bool began_before);
+char *scene_name(const struct scene *scene, enum scene_by by, uint32_t key);
 
 /* "stream 7", "stream 0x7f0012"; buffer: UNITS_MAX bytes. */
 char *scene_stream_text(char *buffer, uint64_t handle);

@@ -96,17 +96,12 @@ scene_stream_text(char *buffer, uint64_t handle)
 }
 
 char *
-scene_name(const struct scene *scene, enum scene_by by, uint32_t key, bool began_before)
+scene_name(const struct scene *scene, enum scene_by by, uint32_t key)
 {
 	char text[128] = "";
 
-	if (by == SCENE_HOLDER) {
-		const char *name = trace_name_text(scene->reader, key);
-
-		if (name[0] == '\0')
-			name = began_before ? "(from before the trace)" : "(not recorded)";
-		return report_clean(name);
-	}
+	if (by == SCENE_HOLDER)
+		return report_holder(trace_name_text(scene->reader, key));
 	if (by == SCENE_POOL)
 		pool_name(text, sizeof text, scene, &scene->pools[key]);
 	else

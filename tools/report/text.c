@@ -162,7 +162,7 @@ holders(FILE *out, const struct report *report)
 	fprintf(out, "\nBiggest holders at the peak\n");
 	for (size_t i = 0; i < shown; i++) {
 		const struct holder_rank *rank = &result->holders[i];
-		char *name = report_holder(report, rank->name);
+		char *name = report_holder(trace_name_text(report->reader, rank->name));
 
 		fprintf(out, "  %9s  %7s  %12s  %s\n", units_bytes(size, rank->bytes),
 			units_percent(share, rank->bytes, result->peak_live_requested),
