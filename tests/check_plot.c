@@ -331,6 +331,7 @@ START_TEST(the_data_has_the_scene)
 	data = json_of(&taken, &report, SCENE_EVENT);
 	ck_assert_str_eq(string(data, "title"), "some.trace");
 	ck_assert(json_is_true(at(data, "axis.time")));
+	ck_assert(json_is_true(at(data, "axis.clock")));
 	ck_assert_int_eq(integer(data, "axis.span"), 8000000);
 	ck_assert_int_eq(integer(data, "peak.live"), 3 * MIB + 1500);
 	ck_assert_int_eq(integer(data, "peak.reserved"), 22 * MIB);

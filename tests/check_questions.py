@@ -118,6 +118,12 @@ def known_stats(folder):
                              for row in stats["holders"]], [("a", 1, 100, 100), ("w", 0, 0, 5000)])
     expect("of the stream", [(row["bytes"], row["most_live_bytes"]) for row in stats["streams"]], [(100, 5100)])
     expect("text", "1  of 4.88 KiB, allocated before the trace begins\n" in soma("stats", midrun)[1], True)
+    path = os.path.join(folder, "moments.csv")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("id,lower,upper,size\na,0,2000000,10\nb,1000000,3000000,20\n")
+    moments = answer(0, "stats", path)
+    expect("moments are no nanoseconds", (moments["rates"], moments["lifetime_ns"], moments["lifetime_events"]["most"]),
+           (None, None, 2))
     fast = write(folder, "fast.csv", [f"{i * 85000},,alloc,0,1,{i + 1}000,8,,," for i in range(30)])
     expect("a rate", "Allocations                 12,170 a second" in soma("stats", fast)[1], True)
     single = soma("stats", write(folder, "single.csv", ["1,,alloc,0,1,0x10,8,,,"]))[1]

@@ -408,6 +408,8 @@ census_take(struct trace_reader *reader, int32_t device, struct census *census, 
 		bool truncated = result == TRACE_TRUNCATED;
 
 		result = finish(&all, device, census, error);
+		if (!trace_has_clock(reader))
+			census->last_ns = census->first_ns;
 		census->truncated = truncated;
 		census->truncation = where;
 	}

@@ -45,7 +45,7 @@ struct census {
 	struct accounts holders, streams;     /* by bytes */
 };
 
-/* Whether times say anything. */
+/* Whether times say anything: there are some, and they are nanoseconds. */
 static inline bool
 census_has_times(const struct census *census)
 {

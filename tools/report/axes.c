@@ -122,11 +122,11 @@ draw_y_axis(const struct plot *plot)
 }
 
 static void
-x_label(char *buffer, size_t size, double value, double step, bool by_time)
+x_label(char *buffer, size_t size, double value, double step, bool counts)
 {
 	char count[UNITS_MAX];
 
-	if (by_time)
+	if (!counts)
 		snprintf(buffer, size, "%.*f", decimals_of(step), value);
 	else
 		snprintf(buffer, size, "%s", units_count(count, (uint64_t)value));
@@ -150,21 +150,22 @@ plot_draw_x_axis(const struct plot *plot)
 {
 	const struct series *series = plot->series;
 	double span = (double)series->x_span;
-	struct unit unit = series->by_time ? unit_of_time(span) : (struct unit){ "events", 1 };
+	bool counts = !series->by_time || !trace_has_clock(plot->report->reader);
+	struct unit unit = counts ? (struct unit){ "events", 1 } : unit_of_time(span);
 	double step = plot_nice_step(span / unit.size, X_TICKS);
 	char text[64];
 
-	if (!series->by_time && step < 1)
+	if (counts && step < 1)
 		step = 1;
 	plot_set_font(plot, FONT_TEXT, false);
 	for (unsigned i = 0; i * step * unit.size <= span; i++) {
-		x_label(text, sizeof text, i * step, step, series->by_time);
+		x_label(text, sizeof text, i * step, step, counts);
 		x_tick(plot, plot->left + plot->width * (i * step * unit.size / span), text);
 	}
-	if (series->by_time)
-		snprintf(text, sizeof text, "time (%s)", unit.name);
+	if (counts)
+		snprintf(text, sizeof text, series->by_time ? "time (moments of the trace)" : "events");
 	else
-		snprintf(text, sizeof text, "events");
+		snprintf(text, sizeof text, "time (%s)", unit.name);
 	plot_text(plot, plot->left + plot->width / 2, plot->top + plot->height + 50, 0.5, text);
 }
 

@@ -136,7 +136,7 @@ draw_addresses(const struct memory *memory)
 			draw_address(memory, at, &last);
 	}
 	plot_set_color(plot, plot_faint);
-	plot_text(plot, plot->left - 8, plot->top - 10, 1, "address");
+	plot_text(plot, plot->left - 8, plot->top - 10, 1, "address (hex)");
 }
 
 void

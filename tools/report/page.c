@@ -299,6 +299,8 @@ put_axis(struct page *page)
 	page_begin(page, '{');
 	page_key(page, "time");
 	fputs(series->by_time ? "true" : "false", page->out);
+	page_key(page, "clock");
+	fputs(trace_has_clock(page->picture->report->reader) ? "true" : "false", page->out);
 	page_put_number(page, "span", series->x_span);
 	page_end(page, '}');
 }

@@ -336,6 +336,7 @@ const struct trace_format trace_format_placement = {
 	.name = "placement-csv",
 	.hint = "placement instances (id,lower,upper,...)",
 	.allocations = "a line for each block",
+	.has_moments = true,
 	.probe = placement_probe,
 	.open = placement_open,
 	.next = placement_next,

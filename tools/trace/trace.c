@@ -338,6 +338,12 @@ trace_upper(const struct trace_reader *reader)
 	return reader->upper_inclusive ? "inclusive" : "exclusive";
 }
 
+bool
+trace_has_clock(const struct trace_reader *reader)
+{
+	return !reader->format->has_moments;
+}
+
 double
 trace_progress(const struct trace_reader *reader)
 {

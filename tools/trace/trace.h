@@ -169,6 +169,9 @@ const struct trace_snapshot *trace_snapshot(const struct trace_reader *reader);
 /* Of placement instances, how `upper` was read: "inclusive" or "exclusive"; else NULL. */
 const char *trace_upper(const struct trace_reader *reader);
 
+/* Whether times are nanoseconds; false: moments in a unit that nobody tells (placement instances). */
+bool trace_has_clock(const struct trace_reader *reader);
+
 /* How far the reader is in its input, 0.0 to 1.0; for a progress bar. */
 double trace_progress(const struct trace_reader *reader);
 

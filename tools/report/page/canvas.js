@@ -87,15 +87,16 @@ function drawTimeAxis()
 {
 	const span = view.x1 - view.x0;
 	const unit = data.axis.time ? timeUnit(span) : ['events', 1];
+	const counts = !data.axis.time || !data.axis.clock;
 	let step = niceStep(span / unit[1], Math.max(2, box.width / 110));
 
-	if (!data.axis.time)
+	if (counts)
 		step = Math.max(1, step);
 	const bottom = box.top + box.height;
 	for (let i = Math.ceil(view.x0 / unit[1] / step - 1e-9); i * step * unit[1] <= view.x1; i++) {
 		const x = toX(i * step * unit[1]);
 		line(x, bottom, x, bottom + 5, colours.ink);
-		text(data.axis.time ? digits(i * step, step) : count(i * step), x, bottom + 18, 'center');
+		text(counts ? count(i * step) : digits(i * step, step), x, bottom + 18, 'center');
 	}
 	text(data.axis.time ? 'time (' + unit[0] + ')' : 'events', box.left + box.width / 2, bottom + 37, 'center',
 	     colours.faint);

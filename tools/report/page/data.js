@@ -40,6 +40,8 @@ function timeUnit(ns)
 {
 	let i = 0;
 
+	if (!data.axis.clock)
+		return ['moments of the trace', 1];
 	while (i + 1 < TIMES.length && ns < (i < 2 ? 2 : 1) * TIMES[i][1])
 		i++;
 	return TIMES[i];

@@ -197,7 +197,7 @@ function drawAddressAxis()
 		for (let at = (Math.floor(seen / step) + 1) * step; at < to && start + at - from <= view.y1; at += step)
 			label(at, start + at - from);
 	}
-	text('address', box.left - 8, box.top - 10, 'right', colours.faint);
+	text('address (hex)', box.left - 8, box.top - 10, 'right', colours.faint);
 }
 
 /* The one under the point, or within two pixels of it; the least area is on top of the eye. */
