@@ -65,6 +65,7 @@ extern const struct command commands[];
 
 /* What is the same for all of them, for the man page. */
 extern const char *const soma_summary;
+extern const char *const soma_paragraphs[]; /* NULL ends */
 extern const struct option_row global_options[];
 extern const char *const exit_paragraphs[];
 extern const struct variable_row environment_rows[];

@@ -9,6 +9,14 @@
 
 const char *const soma_summary = "stream-ordered memory allocation, replayed and explained";
 
+const char *const soma_paragraphs[] = {
+	"Events are numbered from 0, in the order of the trace and over all of its devices; lines that are no events "
+	"have no number. \"Before the first event\" is what was there when the recording began.",
+	"Sizes in reports are in powers of two (1 KiB is 1024 bytes), with three digits; --json has the bytes. A SIZE "
+	"that is given may end in K, M, G or T, which are powers of two as well.",
+	NULL,
+};
+
 const struct command commands[] = {
 	{ "replay", "replay an allocation trace and report its memory", "TRACE", replay_paragraphs,
 	  replay_options, command_replay },

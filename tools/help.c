@@ -78,7 +78,12 @@ help_print_all(void)
 	printf("\nOptions:\n");
 	for (const struct option_row *row = global_options; row->name != NULL; row++)
 		print_option(row);
-	printf("\n'soma help SUBCOMMAND' shows its options.\n\nEnvironment:\n");
+	printf("\n'soma help SUBCOMMAND' shows its options.\n");
+	for (size_t i = 0; soma_paragraphs[i] != NULL; i++) {
+		putchar('\n');
+		print_wrapped(soma_paragraphs[i], 0, 0);
+	}
+	printf("\nEnvironment:\n");
 	for (const struct variable_row *row = environment_rows; row->name != NULL; row++) {
 		printf("  %-*s", NAME_COLUMN - 2, row->name);
 		if (strlen(row->name) > NAME_COLUMN - 4)
@@ -232,7 +237,12 @@ help_print_mdoc(void)
 		printf(".It Cm %s\n", command->name);
 		help_mdoc_text(command->summary);
 	}
-	printf(".El\n.Pp\nEvery subcommand takes\n.Fl \\-help .\n.Sh SUBCOMMANDS\n");
+	printf(".El\n.Pp\nEvery subcommand takes\n.Fl \\-help .\n");
+	for (size_t i = 0; soma_paragraphs[i] != NULL; i++) {
+		printf(".Pp\n");
+		help_mdoc_text(soma_paragraphs[i]);
+	}
+	printf(".Sh SUBCOMMANDS\n");
 	for (const struct command *command = commands; command->name != NULL; command++)
 		mdoc_command(command);
 	mdoc_environment();
