@@ -153,6 +153,37 @@ START_TEST(more_than_is_allowed_is_not_kept_and_read_again)
 }
 END_TEST
 
+/* Beside the events there is a table of their kinds, here of one. */
+START_TEST(an_event_takes_no_more_than_its_24_bytes_of_what_is_allowed)
+{
+	struct bytes bytes = { 0 };
+	const size_t allowed[] = { 3000 * 24 - 1, 3000 * 24 + 1024 };
+	char path[64];
+	int fd;
+
+	bytes_text(&bytes, HEADER);
+	for (unsigned i = 0; i < 3000; i++)
+		bytes_text(&bytes, "1,,alloc,0,1,0x1000,10,a,,\n");
+	fd = file_of(&bytes, path);
+	for (unsigned i = 0; i < 2; i++) {
+		struct trace_reader *reader, *shared;
+		struct trace_event event;
+		struct trace_error error;
+
+		ck_assert_int_eq(trace_open(path, NULL, &reader, &error), TRACE_OK);
+		trace_keep(reader, allowed[i]);
+		while (trace_next(reader, &event, &error) == TRACE_OK)
+			;
+		shared = trace_share(reader);
+		ck_assert_int_eq(shared != NULL, i == 1);
+		trace_close(shared);
+		trace_close(reader);
+	}
+	bytes_free(&bytes);
+	close(fd);
+}
+END_TEST
+
 START_TEST(a_reader_that_is_rewound_early_keeps_from_there)
 {
 	struct bytes bytes = many_events();
@@ -180,6 +211,48 @@ START_TEST(a_reader_that_is_rewound_early_keeps_from_there)
 	ck_assert(shared != NULL);
 	expect_same(shared, &events);
 	trace_close(shared);
+	trace_close(reader);
+	events_free(&events);
+	bytes_free(&bytes);
+	close(fd);
+}
+END_TEST
+
+/* Every address of many_events() is there once. */
+static bool
+comes_soon(const struct events *events, size_t next, uint64_t ptr)
+{
+	for (size_t i = next; i < events->count && i < next + 32; i++)
+		if (events->event[i].ptr == ptr)
+			return true;
+	return false;
+}
+
+START_TEST(what_comes_soon_is_told_of_kept_events_alone)
+{
+	struct bytes bytes = many_events();
+	struct trace_reader *reader;
+	struct trace_event event;
+	struct trace_error error;
+	struct events events;
+	char path[64];
+	int fd = file_of(&bytes, path);
+	size_t told = 0;
+
+	events = events_of_file(path);
+	ck_assert_int_eq(trace_open(path, NULL, &reader, &error), TRACE_OK);
+	trace_keep(reader, ALL);
+	while (trace_next(reader, &event, &error) == TRACE_OK)
+		ck_assert_uint_eq(trace_ahead(reader), 0);
+	ck_assert_int_eq(trace_rewind(reader, &error), TRACE_OK);
+	for (size_t i = 1; trace_next(reader, &event, &error) == TRACE_OK; i++) {
+		uint64_t ahead = trace_ahead(reader);
+
+		ck_assert(ahead == 0 || comes_soon(&events, i, ahead));
+		told += ahead != 0;
+	}
+	ck_assert_uint_gt(told, 900);
+	ck_assert_uint_eq(trace_ahead(reader), 0);
 	trace_close(reader);
 	events_free(&events);
 	bytes_free(&bytes);
@@ -234,5 +307,7 @@ END_TEST
 
 UNIT_MAIN("trace_keep", what_is_kept_of_every_format_is_what_was_read,
 	  times_that_go_back_or_leap_and_generations_are_kept, the_end_of_a_cut_file_is_kept_too,
-	  more_than_is_allowed_is_not_kept_and_read_again, a_reader_that_is_rewound_early_keeps_from_there,
+	  more_than_is_allowed_is_not_kept_and_read_again,
+	  an_event_takes_no_more_than_its_24_bytes_of_what_is_allowed,
+	  what_comes_soon_is_told_of_kept_events_alone, a_reader_that_is_rewound_early_keeps_from_there,
 	  without_memory_for_them_events_are_read_all_the_same)

@@ -342,6 +342,7 @@ replay_events(struct run *run)
 	if (run_is_over(run))
 		return SOMA_STATUS_OK;
 	for (uint64_t n = 1; (got = trace_next(run->reader, &event, run->error)) == TRACE_OK; n++) {
+		table_prefetch(&run->blocks, trace_ahead(run->reader));
 		if (event.device == run->plan->device->device)
 			status = replay_event(run, &event);
 		segment_last = event.op == TRACE_SEGMENT_ALLOC || event.op == TRACE_SEGMENT_MAP;

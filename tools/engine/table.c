@@ -53,6 +53,13 @@ table_find(const struct table *table, uint64_t key)
 	}
 }
 
+void
+table_prefetch(const struct table *table, uint64_t key)
+{
+	if (table->slots != NULL)
+		__builtin_prefetch(slot_at(table, home_of(table, key)));
+}
+
 static struct table_key *
 free_slot(const struct table *table, uint64_t key)
 {

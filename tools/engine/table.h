@@ -29,6 +29,9 @@ void table_fini(struct table *table);
 /* NULL when there is none. */
 void *table_find(const struct table *table, uint64_t key);
 
+/* It will be asked for soon. */
+void table_prefetch(const struct table *table, uint64_t key);
+
 /* A cleared entry for a key that is not in the table. */
 void *table_add(struct table *table, uint64_t key);
 

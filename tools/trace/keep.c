@@ -14,10 +14,19 @@
 #define MORE_GENERATION 2u
 #define MORE_COMPLETED 4u
 
+/* There may be many, and each event looks at another one: small, and asked for some events before. */
 struct trace_kept_kind {
-	struct trace_event event; /* what is the event's own is 0 */
-	unsigned more;
+	uint64_t stream;
+	uint64_t pool[2];
+	int32_t device;
+	uint32_t thread;
+	trace_name holder, detail;
+	uint8_t op;
+	bool deferred, has_pool, completed;
+	uint32_t more;
 };
+
+#define PREFETCH_EVENTS 8
 
 void
 trace_kept_clear(struct trace_kept *kept)
@@ -29,34 +38,49 @@ trace_kept_clear(struct trace_kept *kept)
 	*kept = (struct trace_kept){ 0 };
 }
 
+/* Without the room to grow. */
 static size_t
 bytes_of(const struct trace_kept *kept)
 {
-	return kept->kind_room * sizeof *kept->kinds + kept->slot_count * sizeof *kept->slots +
-	       kept->room * sizeof *kept->events + kept->more_room * sizeof *kept->more;
+	return kept->kind_count * sizeof *kept->kinds + kept->slot_count * sizeof *kept->slots +
+	       kept->count * sizeof *kept->events + kept->more_count * sizeof *kept->more;
+}
+
+/* As trace_reserve(), but by an eighth: these arrays are large, and what is kept of them has a limit. */
+static bool
+reserve(void **memory, size_t *room, size_t want, size_t size)
+{
+	size_t more = want + want / 8 + 64;
+	void *grown;
+
+	if (want <= *room)
+		return true;
+	grown = more <= SIZE_MAX / size ? trace_resize(*memory, more * size) : NULL;
+	if (grown == NULL)
+		return false;
+	*memory = grown;
+	*room = more;
+	return true;
 }
 
 static bool
 is_same(const struct trace_kept_kind *a, const struct trace_kept_kind *b)
 {
-	const struct trace_event *x = &a->event, *y = &b->event;
-
-	return x->op == y->op && x->stream == y->stream && x->holder == y->holder &&
-	       x->deferred == y->deferred && x->device == y->device && x->thread == y->thread &&
-	       x->detail == y->detail && x->has_pool == y->has_pool && x->pool[0] == y->pool[0] &&
-	       x->pool[1] == y->pool[1] && x->completed == y->completed && a->more == b->more;
+	return a->op == b->op && a->stream == b->stream && a->holder == b->holder &&
+	       a->deferred == b->deferred && a->device == b->device && a->thread == b->thread &&
+	       a->detail == b->detail && a->has_pool == b->has_pool && a->pool[0] == b->pool[0] &&
+	       a->pool[1] == b->pool[1] && a->completed == b->completed && a->more == b->more;
 }
 
 static size_t
 hash_of(const struct trace_kept_kind *kind)
 {
-	const struct trace_event *event = &kind->event;
-	const uint64_t parts[] = { (uint64_t)event->op << 8 | kind->more << 4 | event->deferred,
-				   event->stream,
-				   (uint64_t)event->holder << 32 | event->detail,
-				   (uint64_t)(uint32_t)event->device << 32 | event->thread,
-				   event->pool[0],
-				   event->pool[1] };
+	const uint64_t parts[] = { (uint64_t)kind->op << 8 | kind->more << 4 | kind->deferred,
+				   kind->stream,
+				   (uint64_t)kind->holder << 32 | kind->detail,
+				   (uint64_t)(uint32_t)kind->device << 32 | kind->thread,
+				   kind->pool[0],
+				   kind->pool[1] };
 	uint64_t hash = 0;
 
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -115,17 +139,25 @@ kind_of(struct trace_kept *kept, const struct trace_kept_kind *wanted, uint32_t 
 bool
 trace_kept_put(struct trace_kept *kept, const struct trace_event *event, size_t bytes_max)
 {
-	struct trace_kept_kind kind = { .event = *event };
-	struct trace_kept_event own = { .ptr = event->ptr, .size = event->size };
 	bool leaps = event->time_ns < kept->last_time || event->time_ns - kept->last_time > UINT32_MAX;
+	const struct trace_kept_kind kind = { .stream = event->stream,
+					      .pool = { event->pool[0], event->pool[1] },
+					      .device = event->device,
+					      .thread = event->thread,
+					      .holder = event->holder,
+					      .detail = event->detail,
+					      .op = (uint8_t)event->op,
+					      .deferred = event->deferred,
+					      .has_pool = event->has_pool,
+					      .completed = event->completed,
+					      .more = (leaps ? MORE_TIME : 0) |
+						      (event->generation != 0 ? MORE_GENERATION : 0) |
+						      (event->completed_ns != 0 ? MORE_COMPLETED : 0) };
+	struct trace_kept_event own = { .ptr = event->ptr, .size = event->size };
 
-	kind.more = (leaps ? MORE_TIME : 0) | (event->generation != 0 ? MORE_GENERATION : 0) |
-		    (event->completed_ns != 0 ? MORE_COMPLETED : 0);
-	kind.event.index = kind.event.time_ns = kind.event.ptr = kind.event.size = 0;
-	kind.event.generation = kind.event.completed_ns = 0;
 	if (!kind_of(kept, &kind, &own.kind) ||
-	    !trace_reserve((void **)&kept->events, &kept->room, kept->count + 1, sizeof *kept->events) ||
-	    !trace_reserve((void **)&kept->more, &kept->more_room, kept->more_count + 3, sizeof *kept->more))
+	    !reserve((void **)&kept->events, &kept->room, kept->count + 1, sizeof *kept->events) ||
+	    !reserve((void **)&kept->more, &kept->more_room, kept->more_count + 3, sizeof *kept->more))
 		return false;
 	if (leaps)
 		kept->more[kept->more_count++] = event->time_ns;
@@ -140,6 +172,13 @@ trace_kept_put(struct trace_kept *kept, const struct trace_event *event, size_t 
 	return bytes_of(kept) <= bytes_max;
 }
 
+uint64_t
+trace_kept_ahead(const struct trace_kept *kept, const struct trace_kept_cursor *cursor)
+{
+	return kept->count - cursor->event > PREFETCH_EVENTS ? kept->events[cursor->event + PREFETCH_EVENTS].ptr
+							     : 0;
+}
+
 bool
 trace_kept_next(const struct trace_kept *kept, struct trace_kept_cursor *cursor, struct trace_event *event)
 {
@@ -150,15 +189,26 @@ trace_kept_next(const struct trace_kept *kept, struct trace_kept_cursor *cursor,
 		return false;
 	own = &kept->events[cursor->event];
 	kind = &kept->kinds[own->kind];
-	*event = kind->event;
+	if (kept->count - cursor->event > PREFETCH_EVENTS)
+		__builtin_prefetch(&kept->kinds[own[PREFETCH_EVENTS].kind]);
+	*event = (struct trace_event){ .op = (enum trace_op)kind->op,
+				       .deferred = kind->deferred,
+				       .device = kind->device,
+				       .thread = kind->thread,
+				       .index = cursor->event++,
+				       .stream = kind->stream,
+				       .ptr = own->ptr,
+				       .size = own->size,
+				       .holder = kind->holder,
+				       .detail = kind->detail,
+				       .has_pool = kind->has_pool,
+				       .pool = { kind->pool[0], kind->pool[1] },
+				       .completed = kind->completed };
 	cursor->time = kind->more & MORE_TIME ? kept->more[cursor->more++] : cursor->time + own->later;
 	if (kind->more & MORE_GENERATION)
 		event->generation = kept->more[cursor->more++];
 	if (kind->more & MORE_COMPLETED)
 		event->completed_ns = kept->more[cursor->more++];
-	event->index = cursor->event++;
 	event->time_ns = cursor->time;
-	event->ptr = own->ptr;
-	event->size = own->size;
 	return true;
 }

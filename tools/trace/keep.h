@@ -41,8 +41,12 @@ struct trace_kept_cursor {
 
 void trace_kept_clear(struct trace_kept *kept);
 
-/* false: it would take more than bytes_max, or there is no memory; then it is of no use any more. */
+/* false: it would take more than bytes_max, but for room to grow, an eighth; or there is no memory.  Then it is of
+ * no use any more. */
 bool trace_kept_put(struct trace_kept *kept, const struct trace_event *event, size_t bytes_max);
+
+/* The address of an event some way behind the cursor; 0: there is none. */
+uint64_t trace_kept_ahead(const struct trace_kept *kept, const struct trace_kept_cursor *cursor);
 
 /* false: there are no more.  Fills all of the event. */
 bool trace_kept_next(const struct trace_kept *kept, struct trace_kept_cursor *cursor, struct trace_event *event);

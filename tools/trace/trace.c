@@ -268,6 +268,12 @@ trace_next(struct trace_reader *reader, struct trace_event *event, struct trace_
 	return report(reader, reader->result, error);
 }
 
+uint64_t
+trace_ahead(const struct trace_reader *reader)
+{
+	return reader->kept_whole ? trace_kept_ahead(reader->kept, &reader->cursor) : 0;
+}
+
 static enum trace_result
 rewind_input(struct trace_reader *reader)
 {

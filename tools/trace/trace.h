@@ -139,6 +139,9 @@ void trace_close(struct trace_reader *reader);
 enum trace_result trace_next(struct trace_reader *reader, struct trace_event *event,
 			     struct trace_error *error);
 
+/* The address of an event that comes soon, for those who can fetch what they know of it; 0: nobody can tell yet. */
+uint64_t trace_ahead(const struct trace_reader *reader);
+
 /* From the first event again, also after the end or a failure; names keep their numbers.
  * Standard input and pipes can be rewound too: they are read from a temporary file. */
 enum trace_result trace_rewind(struct trace_reader *reader, struct trace_error *error);
