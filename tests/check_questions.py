@@ -398,6 +398,36 @@ def truncated(folder):
     expect("diff, truncated", (soma("diff", path, path)[0], soma("diff", "-P", path, path)[0]), (1, 0))
 
 
+def hostile_starts(folder, random):
+    """Segments of the start that overlap, are too large or nowhere; blocks in them of any size; events as if none."""
+    mib = 1 << 20
+    for number in range(40):
+        lines, blocks = [], []
+        for _ in range(1 + random.below(5)):
+            base = random.choice([0, 2 * mib, 4 * mib, 6 * mib, 2**47, 2**48 - 2 * mib, 2**48, 512, 513])
+            size = random.choice([0, 512, 1000, 2 * mib, 2 * mib, 20 * mib, 2**47])
+            lines.append(f",,{random.choice(['segment_alloc', 'segment_map'])},{random.below(2)},{random.below(3)},"
+                         f"{base:#x},{size},,,{random.choice(['start', 'start;small'])}")
+            device = lines[-1].split(",")[3]
+            at = base
+            for _ in range(random.below(4)):
+                taken = random.choice([512, 1024, 700, 8 << 30, mib])
+                wanted = random.choice([0, 1, 512, 600, mib, 5 << 30])
+                if size - (at - base) < max(taken, wanted):
+                    break
+                lines.append(f",,alloc,{device},0,{at:#x},{wanted},,,start;{taken}{random.choice(['', ';pending'])}")
+                blocks.append((device, at))
+                at += taken + random.choice([0, 512, 4096])
+        for device, at in blocks:
+            lines.append(f"1,,{random.choice(['free', 'free_completed', 'alloc'])},{device},0,{at:#x},600,,,"
+                         f"{random.choice(['', 'deferred'])}")
+        lines.append("2,,alloc,0,0,0x10,8,,,")
+        path = write(folder, "starts.csv", lines)
+        ask_all(path, (0, 1, 3))
+        status, _, err = soma("convert", "-q", path, path + ".csv")
+        expect(f"convert of {lines}: {err}", status in (0, 3), True)
+
+
 def hostile(folder):
     random = Random(9)
     values = [0, 1, 2, 4096, 2**31 - 1, 2**47, 2**48, 2**63 - 1, 2**63, HUGE - 1, HUGE]
@@ -412,6 +442,7 @@ def hostile(folder):
                          f"{random.choice(values)},{random.choice(values)},{random.choice(['', 'a', 'b'])},,"
                          f"{random.choice(details)}")
         ask_all(write(folder, f"hostile{number}.csv", lines), (0, 1, 3))
+    hostile_starts(folder, random)
     wraps = write(folder, "wraps.csv", [f"1,,alloc,0,0,{HUGE - 4096},{HUGE},,,", f"2,,alloc,0,0,{HUGE - 1},{HUGE},,,",
                                         f"3,,alloc,0,0,4096,{HUGE},,,", "4,,free,0,0,4096,,,,"])
     ask_all(wraps, (0, 1, 3))
