@@ -70,69 +70,95 @@ end(struct pickler *p, struct bytes *bytes)
 	return events;
 }
 
-/* ---- skip_actions ---------------------------------------------------------------- */
+/* ---- what entries become ------------------------------------------------------------ */
 
-START_TEST(without_requests_a_completion_is_the_free)
+struct entry {
+	const char *action;
+	uint64_t address, size, time_us;
+};
+
+struct expected {
+	enum trace_op op;
+	uint64_t ptr;
+	bool deferred, completed;
+	uint64_t completed_ns;
+	const char *holder; /* NULL: it is not looked at */
+};
+
+static const struct {
+	const char *says;
+	const char *second; /* the state of the second block at the end */
+	struct entry entries[4];
+	size_t count;
+	struct expected events[4];
+} traces[] = {
+	/* With skip_actions kinds of entries are left out. */
+	{ "without requests a completion is the free",
+	  "inactive",
+	  { { "alloc", A, 1000, 10 }, { "free_completed", A, 1000, 20 }, { "alloc", A, 77, 30 } },
+	  3,
+	  { { .op = TRACE_ALLOC, .ptr = A },
+	    { .op = TRACE_FREE, .ptr = A, .completed = true, .completed_ns = 20000 },
+	    { .op = TRACE_ALLOC, .ptr = A } } },
+	{ "without completions only what waits at the end is deferred",
+	  "active_pending_free",
+	  { { "alloc", A, 1000, 10 },
+	    { "free_requested", A, 1000, 20 },
+	    { "alloc", A + MIB, 77, 30 },
+	    { "free_requested", A + MIB, 77, 40 } },
+	  4,
+	  { { .op = TRACE_ALLOC, .ptr = A },
+	    { .op = TRACE_FREE, .ptr = A },
+	    { .op = TRACE_ALLOC, .ptr = A + MIB },
+	    { .op = TRACE_FREE, .ptr = A + MIB, .deferred = true } } },
+	{ "with both a request alone waits",
+	  "inactive",
+	  { { "free_completed", A, 1000, 10 }, { "free_requested", A + MIB, 77, 20 } },
+	  2,
+	  { { .op = TRACE_FREE_COMPLETED, .ptr = A },
+	    { .op = TRACE_FREE, .ptr = A + MIB, .deferred = true } } },
+	{ "what other devices note is a mark",
+	  "inactive",
+	  { { "workspace_snapshot", A, 512, 10 }, { "empty_cache", 0, 0, 20 } },
+	  2,
+	  { { .op = TRACE_MARK, .ptr = A, .holder = "workspace_snapshot" },
+	    { .op = TRACE_MARK, .holder = "empty_cache" } } },
+};
+
+static bool
+is_as_expected(const struct events *events, size_t index, const struct expected *expected)
 {
-	struct pickler p;
-	struct bytes bytes;
-	struct events events;
+	const struct trace_event *event = &events->event[index];
 
-	begin(&p, "small", "inactive", "inactive");
-	make_entry(&p, "alloc", A, 1000, 0, 10);
-	make_entry(&p, "free_completed", A, 1000, 0, 20);
-	make_entry(&p, "alloc", A, 77, 0, 30);
-	events = end(&p, &bytes);
-	ck_assert_uint_eq(events.count, 3);
-	ck_assert_int_eq(events.event[1].op, TRACE_FREE);
-	ck_assert_uint_eq(events.event[1].ptr, A);
-	ck_assert(!events.event[1].deferred);
-	ck_assert(events.event[1].completed);
-	ck_assert_uint_eq(events.event[1].completed_ns, 20000);
-	events_free(&events);
-	bytes_free(&bytes);
+	return event->op == expected->op && event->ptr == expected->ptr &&
+	       event->deferred == expected->deferred && event->completed == expected->completed &&
+	       event->completed_ns == expected->completed_ns &&
+	       (expected->holder == NULL || strcmp(events_holder(events, index), expected->holder) == 0);
 }
-END_TEST
 
-START_TEST(without_completions_only_what_waits_at_the_end_is_deferred)
+START_TEST(entries_become_these_events)
 {
-	struct pickler p;
-	struct bytes bytes;
-	struct events events;
+	for (size_t i = 0; i < sizeof traces / sizeof traces[0]; i++) {
+		struct pickler p;
+		struct bytes bytes;
+		struct events events;
 
-	begin(&p, "small", "inactive", "active_pending_free");
-	make_entry(&p, "alloc", A, 1000, 0, 10);
-	make_entry(&p, "free_requested", A, 1000, 0, 20);
-	make_entry(&p, "alloc", A + MIB, 77, 0, 30);
-	make_entry(&p, "free_requested", A + MIB, 77, 0, 40);
-	events = end(&p, &bytes);
-	ck_assert_uint_eq(events.count, 4);
-	ck_assert_int_eq(events.event[1].op, TRACE_FREE);
-	ck_assert(!events.event[1].deferred);
-	ck_assert(!events.event[1].completed);
-	ck_assert_int_eq(events.event[3].op, TRACE_FREE);
-	ck_assert(events.event[3].deferred);
-	events_free(&events);
-	bytes_free(&bytes);
-}
-END_TEST
+		begin(&p, "small", "inactive", traces[i].second);
+		for (size_t n = 0; n < traces[i].count; n++) {
+			const struct entry *entry = &traces[i].entries[n];
 
-START_TEST(with_both_a_request_alone_waits)
-{
-	struct pickler p;
-	struct bytes bytes;
-	struct events events;
-
-	begin(&p, "small", "inactive", "inactive");
-	make_entry(&p, "free_completed", A, 1000, 0, 10);
-	make_entry(&p, "free_requested", A + MIB, 77, 0, 20);
-	events = end(&p, &bytes);
-	ck_assert_uint_eq(events.count, 2);
-	ck_assert_int_eq(events.event[0].op, TRACE_FREE_COMPLETED);
-	ck_assert_int_eq(events.event[1].op, TRACE_FREE);
-	ck_assert(events.event[1].deferred);
-	events_free(&events);
-	bytes_free(&bytes);
+			make_entry(&p, entry->action, entry->address, entry->size, 0, entry->time_us);
+		}
+		events = end(&p, &bytes);
+		ck_assert_msg(events.count == traces[i].count, "%s: %zu events", traces[i].says,
+			      events.count);
+		for (size_t n = 0; n < events.count; n++)
+			ck_assert_msg(is_as_expected(&events, n, &traces[i].events[n]),
+				      "%s: event %zu is another: %s", traces[i].says, n,
+				      trace_op_text(events.event[n].op));
+		events_free(&events);
+		bytes_free(&bytes);
+	}
 }
 END_TEST
 
@@ -227,25 +253,6 @@ START_TEST(what_is_memoized_behind_its_contents_is_read)
 }
 END_TEST
 
-START_TEST(what_other_devices_note_is_a_mark)
-{
-	struct pickler p;
-	struct bytes bytes;
-	struct events events;
-
-	begin(&p, "small", "inactive", "inactive");
-	make_entry(&p, "workspace_snapshot", A, 512, 0, 10);
-	make_entry(&p, "empty_cache", 0, 0, 0, 20);
-	events = end(&p, &bytes);
-	ck_assert_uint_eq(events.count, 2);
-	ck_assert_int_eq(events.event[0].op, TRACE_MARK);
-	ck_assert_str_eq(events_holder(&events, 0), "workspace_snapshot");
-	ck_assert_str_eq(events_holder(&events, 1), "empty_cache");
-	events_free(&events);
-	bytes_free(&bytes);
-}
-END_TEST
-
 START_TEST(a_segment_without_a_type_has_that_of_its_size)
 {
 	struct pickler p;
@@ -263,7 +270,5 @@ START_TEST(a_segment_without_a_type_has_that_of_its_size)
 }
 END_TEST
 
-UNIT_MAIN("trace_torch", without_requests_a_completion_is_the_free,
-	  without_completions_only_what_waits_at_the_end_is_deferred, with_both_a_request_alone_waits,
-	  what_a_long_trace_has_is_found_behind_its_beginning, what_is_memoized_behind_its_contents_is_read,
-	  what_other_devices_note_is_a_mark, a_segment_without_a_type_has_that_of_its_size)
+UNIT_MAIN("trace_torch", entries_become_these_events, what_a_long_trace_has_is_found_behind_its_beginning,
+	  what_is_memoized_behind_its_contents_is_read, a_segment_without_a_type_has_that_of_its_size)
