@@ -95,11 +95,13 @@ trace_output_put(struct trace_output *output, const struct trace_event *event)
 {
 	if (output->no_memory)
 		return;
-	if (output->format->one_device && event->device != output->device)
+	if (output->format->one_device && event->device != output->device) {
 		output->lost[LOSS_DEVICES]++;
-	else
+	} else {
+		trace_output_lose(output, LOSS_COMPLETED, event->completed); /* none has a place for it */
 		output->format->put(output, event, trace_name_text(output->reader, event->holder),
 				    trace_name_text(output->reader, event->detail));
+	}
 	output->events++;
 }
 

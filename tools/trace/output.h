@@ -27,6 +27,7 @@
 	X(SEGMENTS, "segments")                                                                    \
 	X(ORDER, "uses, events, waits and synchronisations")                                       \
 	X(MARKS, "marks")                                                                          \
+	X(COMPLETED, "times at which frees completed")                                             \
 	X(UNKNOWN, "frees of blocks that the trace does not allocate")                             \
 	X(SNAPSHOT, "segments of the snapshot (a trace that begins in mid-run has nothing before " \
 		    "its first event without them)")
