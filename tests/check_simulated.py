@@ -339,6 +339,19 @@ def check_cut_behind(replays, seed):
     replays.expect(good, "cut behind", seed, "exit status", status, result and result["parity"], error)
 
 
+def check_devices(replays, seed):
+    """Each device of a snapshot has its own start, also as soma's own trace."""
+    first, second = simulate(seed, True), simulate(seed + 1, False)
+    for segment in second["segments"]:
+        segment["device"] = 1
+    data = pickle.dumps({"segments": first["segments"] + second["segments"],
+                         "device_traces": first["device_traces"] + second["device_traces"]}, 4)
+    for device in ("0", "1"):
+        status, result, error = replays.run(data, "--device", device)
+        others = replays.converted(result, "--device", device) if result else error
+        replays.expect(status == 0 and not others, "device " + device, seed, status, others)
+
+
 def main():
     first, last = (int(text) for text in sys.argv[2:4]) if len(sys.argv) > 3 else DEFAULT_SEEDS
     handle, path = tempfile.mkstemp(suffix=".pickle", dir=".")
@@ -354,6 +367,8 @@ def main():
                 check_whole(replays, seed, newer)
                 check_cut(replays, seed, newer)
             check_cut_behind(replays, seed)
+            if seed % 6 == 0:
+                check_devices(replays, seed)
             check_limited(replays, seed)
     finally:
         os.unlink(path)
