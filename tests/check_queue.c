@@ -144,6 +144,46 @@ START_TEST(twice_a_batch_is_the_most_that_waits)
 }
 END_TEST
 
+/* So what is not asked for again is filed in time, however often the others serve. */
+START_TEST(a_block_that_serves_leaves_its_place_empty)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model), a = taken(model, 8 * KIB, s), b = taken(model, 4 * KIB, s);
+	uint64_t c = taken(model, 2 * KIB, s);
+
+	given(model, a, s);
+	for (int i = 0; i < 6; i++) {
+		given(model, b, s);
+		ck_assert_uint_eq(taken(model, 4 * KIB, s), b);
+	}
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 1);
+	ck_assert_uint_eq(soma_model_free_block_count(model), 1);
+	/* The eighth place: the oldest four go, a among them, and b and c wait. */
+	given(model, c, s);
+	given(model, b, s);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 3);
+	ck_assert_uint_eq(taken(model, 1 * KIB, s), a);
+	ck_assert_uint_eq(taken(model, 2 * KIB, s), c);
+	ck_assert_uint_eq(taken(model, 4 * KIB, s), b);
+	soma_model_destroy(model);
+}
+END_TEST
+
+/* A batch is due at a free whose neighbours in the queue serve again by then. */
+START_TEST(what_was_filed_is_not_found_by_its_size_any_more)
+{
+	struct soma_model *model = created(1, 100);
+	uint64_t s = stream_of(model), a = taken(model, 4 * KIB, s), b = taken(model, 4 * KIB, s);
+
+	given(model, a, s);
+	given(model, b, s); /* files a */
+	ck_assert_uint_eq(taken(model, 4 * KIB, s), b);
+	ck_assert_uint_eq(taken(model, 4 * KIB, s), a);
+	ck_assert_uint_eq(taken(model, 4 * KIB, s), b + 4 * KIB);
+	soma_model_destroy(model);
+}
+END_TEST
+
 /* Above batch_above: a free's records are fetched first. */
 START_TEST(with_many_live_the_latest_eight_do_not_serve_yet)
 {
@@ -237,5 +277,6 @@ UNIT_MAIN("queue", a_block_freed_lately_serves_a_request_of_its_size_as_it_is,
 	  of_two_blocks_of_a_size_the_one_freed_last_serves_first,
 	  what_another_stream_freed_is_not_served_from_the_queue, a_freed_block_is_not_live_while_it_waits,
 	  waiting_blocks_are_joined_before_memory_grows, twice_a_batch_is_the_most_that_waits,
+	  a_block_that_serves_leaves_its_place_empty, what_was_filed_is_not_found_by_its_size_any_more,
 	  with_many_live_the_latest_eight_do_not_serve_yet, counters_do_not_lag_behind,
 	  many_sizes_and_streams_find_their_own, a_free_at_which_the_records_move_marks_its_own_block)

@@ -160,7 +160,7 @@ find_block(struct oracle *o, uint64_t rounded, unsigned pool, size_t s, const st
 	b = oracle__take_queued(o, rounded, pool, s);
 	if (b == NULL)
 		b = find_on_shelves(o, rounded, pool, s);
-	if (b == NULL && o->queue_count > 0) {
+	if (b == NULL && oracle__has_queued(o)) {
 		oracle__file_queue(o);
 		b = find_on_shelves(o, rounded, pool, s);
 	}

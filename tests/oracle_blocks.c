@@ -210,27 +210,30 @@ file(struct oracle *o, struct block *b)
 	oracle__put_on_shelf(o, b);
 }
 
-static struct block *
-leave_queue(struct oracle *o, size_t i)
-{
-	struct block *b = o->queue[i];
-
-	o->queue_count--;
-	memmove(o->queue + i, o->queue + i + 1, (o->queue_count - i) * sizeof(struct block *));
-	return b;
-}
-
+/* The oldest places go. */
 static void
 file_oldest(struct oracle *o, size_t count)
 {
-	for (; count > 0; count--)
-		file(o, leave_queue(o, 0));
+	for (size_t i = 0; i < count; i++)
+		if (o->queue[i] != NULL)
+			file(o, o->queue[i]);
+	o->queue_count -= count;
+	memmove(o->queue, o->queue + count, o->queue_count * sizeof(struct block *));
 }
 
 void
 oracle__file_queue(struct oracle *o)
 {
 	file_oldest(o, o->queue_count);
+}
+
+bool
+oracle__has_queued(const struct oracle *o)
+{
+	for (size_t i = 0; i < o->queue_count; i++)
+		if (o->queue[i] != NULL)
+			return true;
+	return false;
 }
 
 void
@@ -252,7 +255,7 @@ live_count(const struct oracle *o)
 	return count;
 }
 
-/* So many of the latest queued frees are not offered yet. */
+/* What is in so many of the latest places is not offered yet. */
 static size_t
 held_back(const struct oracle *o)
 {
@@ -273,7 +276,8 @@ oracle__queue_or_file(struct oracle *o, struct block *b)
 	o->queue[o->queue_count++] = b;
 	b->offered = false;
 	for (size_t i = 0; i + held_back(o) < o->queue_count; i++)
-		o->queue[i]->offered = true;
+		if (o->queue[i] != NULL)
+			o->queue[i]->offered = true;
 	if (o->queue_count >= full)
 		file_oldest(o, o->policy.batch);
 }
@@ -281,16 +285,19 @@ oracle__queue_or_file(struct oracle *o, struct block *b)
 struct block *
 oracle__take_queued(struct oracle *o, uint64_t rounded, unsigned pool, size_t s)
 {
-	size_t found = o->queue_count;
+	struct block **found = NULL, *b;
 
 	for (size_t i = 0; i < o->queue_count; i++) {
-		const struct block *b = o->queue[i];
-
-		if (b->offered && b->stream == s && b->segment->pool == pool && b->size == rounded &&
-		    (found == o->queue_count || o->fault != ORACLE_FAULT_QUEUE_OLDEST))
-			found = i;
+		b = o->queue[i];
+		if (b != NULL && b->offered && b->stream == s && b->segment->pool == pool &&
+		    b->size == rounded && (found == NULL || o->fault != ORACLE_FAULT_QUEUE_OLDEST))
+			found = &o->queue[i];
 	}
-	return found < o->queue_count ? leave_queue(o, found) : NULL;
+	if (found == NULL)
+		return NULL;
+	b = *found;
+	*found = NULL;
+	return b;
 }
 
 /* ---- counters ----------------------------------------------------------- */

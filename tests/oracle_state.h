@@ -82,7 +82,7 @@ struct oracle {
 	size_t segment_count;
 	struct block **blocks; /* by address */
 	size_t block_count;
-	struct block **queue; /* oldest first */
+	struct block **queue; /* places, oldest first; NULL: what was there serves again */
 	size_t queue_count;
 	uint64_t stamp;
 	uint64_t searches; /* for blocks of the last size pool */
@@ -151,6 +151,7 @@ bool oracle__on_shared_shelf(const struct oracle *o, const struct block *b, unsi
 bool oracle__on_own_shelf(const struct oracle *o, const struct block *b, unsigned pool, size_t s);
 void oracle__absorb(struct oracle *o, struct block *b, struct block *neighbour);
 void oracle__file_queue(struct oracle *o);
+bool oracle__has_queued(const struct oracle *o);
 void oracle__complete(struct oracle *o, struct block *b);
 void oracle__queue_or_file(struct oracle *o, struct block *b);
 struct block *oracle__take_queued(struct oracle *o, uint64_t rounded, unsigned pool, size_t s);

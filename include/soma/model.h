@@ -102,9 +102,9 @@ struct soma_policy {
 	bool per_stream;         /* a segment serves only the stream it was made for; then no
 				  * FOLLOW_EVENTS and no INTERNAL, and SOMA_SEGMENTS_STEP */
 	bool release_on_failure; /* when growing fails, release idle segments, retry */
-	unsigned batch;          /* up to twice as many frees wait to be joined with their neighbours, this
-				  * many at a time; until then they serve requests of their very size,
-				  * on their own stream.  0: none waits */
+	unsigned batch;          /* the blocks of up to twice as many frees, the latest, wait to be joined with
+				  * their neighbours, and this many go at a time; until then they serve
+				  * requests of their very size, on their own stream.  0: none waits */
 	uint64_t batch_above;    /* with more blocks live than this, the latest 8 do not serve yet */
 	unsigned pool_count;     /* 1 to SOMA_POLICY_POOLS_MAX */
 	struct soma_policy_pool pools[SOMA_POLICY_POOLS_MAX];

@@ -35,83 +35,162 @@ out_of_device_memory(const struct soma_model *model, uint64_t size)
 	return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 }
 
-/* The placement became an allocation: marks it, counts it and takes its positions. */
-static HOT void
-commit(struct soma_model *model, struct soma__stream *stream, uint64_t size,
-       const struct soma__placement *placement, struct soma_model_alloc *alloc)
+static HOT uint64_t
+granules_of(const struct soma_model *model, uint64_t size)
+{
+	return (size + (model->policy.alignment - 1)) >> model->granule_shift;
+}
+
+static __attribute__((noinline)) enum soma_status
+raise_used_high(struct soma_model *model)
 {
 	struct soma_model_stats *stats = &model->stats;
-	struct soma__block *block = soma__block_at(model, placement->block);
+
+	soma__queue_settle(model);
+	if (stats->used > stats->used_high)
+		stats->used_high = stats->used;
+	return SOMA_STATUS_OK;
+}
+
+/* The block became the allocation: counts it and takes its position. */
+static HOT enum soma_status
+commit(struct soma_model *model, struct soma__stream *stream, uint64_t size, uint32_t name,
+       struct soma_model_alloc *alloc)
+{
+	struct soma_model_stats *stats = &model->stats;
+	struct soma__block *block = soma__block_at(model, name);
 	uint64_t address = soma__block_address(block);
 	uint64_t capacity = soma__bytes(model, soma__block_end(model, block) - address);
 
-	if (placement->queued)
-		*soma__lookup_link(&model->lookup, &model->blocks, address) = placement->block;
-	else
-		soma__lookup_put(&model->lookup, block, address, placement->block);
 	block->waste = (uint32_t)(capacity - size);
 	stats->used += size;
 	stats->capacity += capacity;
 	stats->live_count++;
 	stats->alloc_count++;
-	if (stats->used > stats->used_high) {
-		soma__queue_settle(model);
-		if (stats->used > stats->used_high)
-			stats->used_high = stats->used;
-	}
+	alloc->ptr = soma__bytes(model, address);
+	alloc->size = size;
+	alloc->capacity = capacity;
+	alloc->stream = stream->id;
+	alloc->ready_seq = stream->submitted++;
+	return __builtin_expect(stats->used > stats->used_high, 0) ? raise_used_high(model) : SOMA_STATUS_OK;
+}
+
+/* It was queued, and the lookup still knows it as freed. */
+static HOT enum soma_status
+commit_queued(struct soma_model *model, struct soma__stream *stream, uint64_t size, uint32_t name,
+	      struct soma_model_alloc *alloc)
+{
+	*soma__lookup_entry(&model->lookup, soma__block_at(model, name)->entry) = name;
+	alloc->wait_stream = alloc->wait_seq = 0;
+	return commit(model, stream, size, name, alloc);
+}
+
+static HOT enum soma_status
+commit_placed(struct soma_model *model, struct soma__stream *stream, uint64_t size, uint32_t name,
+	      struct soma_model_alloc *alloc)
+{
+	struct soma_model_stats *stats = &model->stats;
+	struct soma__block *block = soma__block_at(model, name);
+
+	soma__lookup_put(&model->lookup, block, soma__block_address(block), name);
 	if (stats->active > stats->peak_active)
 		stats->peak_active = stats->active;
-	if (placement->wait_seq != 0) {
-		soma__clock_submit(model, stream);
-		stats->wait_count++;
-	}
-	*alloc = (struct soma_model_alloc){
-		.ptr = soma__bytes(model, address),
-		.size = size,
-		.capacity = capacity,
-		.stream = stream->id,
-		.ready_seq = soma__clock_submit(model, stream),
-		.wait_stream = placement->wait_stream,
-		.wait_seq = placement->wait_seq,
-	};
+	return commit(model, stream, size, name, alloc);
 }
 
-static HOT enum soma_status
-place_ordered(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
-	      struct soma__placement *placement)
+/* No block was found for it. */
+static __attribute__((noinline)) enum soma_status
+refuse(const struct soma_model *model, uint64_t size, enum soma_status status)
 {
-	placement->block = soma__queue_take(model, stream, pool, granules);
-	placement->queued = placement->block != 0;
-	if (placement->queued)
-		return SOMA_STATUS_OK;
-	return soma__place(model, stream, pool, granules, placement);
+	if (status != SOMA_STATUS_OUT_OF_DEVICE_MEMORY)
+		return status;
+	return model->refusal == SOMA_STATUS_OUT_OF_DEVICE_MEMORY ? out_of_device_memory(model, size)
+								  : model->refusal;
 }
 
-static HOT enum soma_status
-place(struct soma_model *model, struct soma__stream *stream, uint64_t size, struct soma__placement *placement)
+static HOT bool
+reserve(struct soma_model *model)
 {
-	uint64_t granules = (size + (model->policy.alignment - 1)) >> model->granule_shift;
+	return soma__blocks_reserve(model) &&
+	       soma__lookup_reserve(&model->lookup, &model->blocks, model->arena);
+}
+
+static __attribute__((noinline)) enum soma_status
+alloc_elsewhere(struct soma_model *model, struct soma__stream *stream, uint64_t size,
+		struct soma_model_alloc *alloc)
+{
+	struct soma__placement placement = { 0 };
+	uint64_t granules = granules_of(model, size);
 	unsigned pool = pool_of(model, soma__bytes(model, granules));
-	uint32_t joins;
+	enum soma_status status = soma__place_elsewhere(model, stream, pool, granules, &placement);
+
+	if (status != SOMA_STATUS_OK)
+		return refuse(model, size, status);
+	if (placement.wait_seq != 0) {
+		stream->submitted++;
+		model->stats.wait_count++;
+	}
+	alloc->wait_stream = placement.wait_stream;
+	alloc->wait_seq = placement.wait_seq;
+	return commit_placed(model, stream, size, placement.block, alloc);
+}
+
+/* What the queue does not have. */
+static __attribute__((noinline)) enum soma_status
+alloc_placed(struct soma_model *model, struct soma__stream *stream, uint64_t size,
+	     struct soma_model_alloc *alloc)
+{
+	uint64_t granules = granules_of(model, size);
+	unsigned pool = pool_of(model, soma__bytes(model, granules));
+	uint32_t name;
+
+	if (!reserve(model))
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	name = soma__place_shelved(model, stream, pool, granules);
+	if (name == 0)
+		return alloc_elsewhere(model, stream, size, alloc);
+	alloc->wait_stream = alloc->wait_seq = 0;
+	return commit_placed(model, stream, size, name, alloc);
+}
+
+static HOT uint32_t
+take_queued(struct soma_model *model, const struct soma__stream *stream, uint64_t size)
+{
+	uint64_t granules = granules_of(model, size);
+
+	if (model->queue.length == 0)
+		return 0;
+	return soma__queue_take(&model->queue, stream, pool_of(model, soma__bytes(model, granules)),
+				granules);
+}
+
+/* On a stream of the legacy order, which it joins; not if the allocation fails. */
+static enum soma_status
+alloc_ordered(struct soma_model *model, struct soma__stream *stream, uint64_t size,
+	      struct soma_model_alloc *alloc)
+{
+	uint32_t joins, name;
 	enum soma_status status;
 
-	if (!stream->ordered)
-		return place_ordered(model, stream, pool, granules, placement);
 	if (!soma__clock_reserve_legacy(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	joins = stream->clock.join_count;
 	soma__clock_join_legacy(model, stream);
 	joins = stream->clock.join_count - joins;
-	status = place_ordered(model, stream, pool, granules, placement);
-	if (status != SOMA_STATUS_OK)
+	name = take_queued(model, stream, size);
+	status = name != 0 ? commit_queued(model, stream, size, name, alloc)
+			   : alloc_placed(model, stream, size, alloc);
+	if (status == SOMA_STATUS_OK)
+		soma__clock_submit_ordered(model, stream);
+	else
 		soma__clock_undo(stream, joins);
 	return status;
 }
 
-enum soma_status
-soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t id, struct soma_model_alloc *alloc)
+/* All but the ordinary case. */
+static __attribute__((noinline)) enum soma_status
+alloc_otherwise(struct soma_model *model, uint64_t size, uint64_t id, struct soma_model_alloc *alloc)
 {
-	struct soma__placement placement = { 0 };
 	struct soma__stream *stream;
 	enum soma_status status;
 
@@ -122,26 +201,76 @@ soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t id, struct so
 		return status;
 	if (size > SOMA_MODEL_ADDRESS_MAX)
 		return out_of_device_memory(model, size);
-	if (!soma__blocks_reserve(model) ||
-	    !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
-		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	status = place(model, stream, size, &placement);
-	if (status == SOMA_STATUS_OK) {
-		commit(model, stream, size, &placement, alloc);
-		return SOMA_STATUS_OK;
-	}
-	if (status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY && model->refusal == SOMA_STATUS_OUT_OF_DEVICE_MEMORY)
-		return out_of_device_memory(model, size);
-	return status == SOMA_STATUS_OUT_OF_DEVICE_MEMORY ? model->refusal : status;
+	return alloc_ordered(model, stream, size, alloc);
 }
 
-/* The link in the pointer lookup that names the live block at this pointer; NULL if there is none. */
-static HOT uint32_t *
+enum soma_status
+soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t id, struct soma_model_alloc *alloc)
+{
+	struct soma__stream *stream = soma__stream_taking(model, id);
+	uint32_t name;
+
+	if (__builtin_expect(size - 1 >= SOMA_MODEL_ADDRESS_MAX || stream == NULL || stream->ordered, 0))
+		return alloc_otherwise(model, size, id, alloc);
+	name = take_queued(model, stream, size);
+	if (name == 0)
+		return alloc_placed(model, stream, size, alloc);
+	return commit_queued(model, stream, size, name, alloc);
+}
+
+static __attribute__((noinline)) bool
+make_own_shelves(struct soma_model *model, struct soma__stream *stream, uint64_t granules)
+{
+	uint64_t least = UINT64_MAX >> model->granule_shift;
+
+	for (unsigned pool = 0; pool < model->policy.pool_count; pool++) {
+		if (!soma__shelf_make(model, soma__own_shelf(model, soma__stream_slot(stream), pool),
+				      granules))
+			return false;
+		if (soma__shelf_limit(stream->own[pool]) < least)
+			least = soma__shelf_limit(stream->own[pool]);
+	}
+	stream->shelved = soma__bytes(model, least);
+	return true;
+}
+
+/* Room on the own shelves for whatever a block may join there: no more than is reserved. */
+static HOT bool
+reserve_own_shelves(struct soma_model *model, struct soma__stream *stream)
+{
+	return model->stats.reserved < stream->shelved ||
+	       make_own_shelves(model, stream, model->stats.reserved >> model->granule_shift);
+}
+
+/* The granule that the pointer is in; for one out of range, any. */
+static HOT uint64_t
+granule_of(const struct soma_model *model, uint64_t ptr)
+{
+	return ptr >> model->granule_shift & (((uint64_t)1 << SOMA__ADDRESS_BITS) - 1);
+}
+
+static HOT bool
+begins_at(const struct soma_model *model, uint64_t granule, uint64_t ptr)
+{
+	return granule << model->granule_shift == ptr;
+}
+
+/* The link, in the pointer lookup, of the live block at this pointer, or NULL. */
+static uint32_t *
 find_live(const struct soma_model *model, uint64_t ptr)
 {
-	if (ptr >= SOMA_MODEL_ADDRESS_MAX || (ptr & (model->policy.alignment - 1)) != 0)
+	uint64_t granule = granule_of(model, ptr);
+
+	if (!begins_at(model, granule, ptr))
 		return NULL;
-	return soma__lookup_live(&model->lookup, &model->blocks, ptr >> model->granule_shift);
+	return soma__lookup_live(&model->lookup, &model->blocks, granule);
+}
+
+static HOT void
+count_free(struct soma_model *model)
+{
+	model->stats.live_count--;
+	model->stats.free_count++;
 }
 
 static void
@@ -153,98 +282,44 @@ charge_free(struct soma_model *model, const struct soma__block *block, uint64_t 
 	model->stats.used -= capacity - block->waste;
 }
 
-static __attribute__((noinline)) bool
-make_own_shelves(struct soma_model *model, struct soma__stream *stream, uint64_t granules)
-{
-	uint64_t least = UINT64_MAX;
-
-	for (unsigned pool = 0; pool < model->policy.pool_count; pool++) {
-		if (!soma__shelf_make(model, soma__own_shelf(model, soma__stream_slot(stream), pool), granules))
-			return false;
-		if (soma__shelf_limit(stream->own[pool]) < least)
-			least = soma__shelf_limit(stream->own[pool]);
-	}
-	stream->shelved = least;
-	return true;
-}
-
-/* Room on the own shelves for whatever a block may join there: no more than is reserved. */
-static HOT bool
-reserve_own_shelves(struct soma_model *model, struct soma__stream *stream)
-{
-	uint64_t granules = model->stats.reserved >> model->granule_shift;
-
-	return granules < stream->shelved || make_own_shelves(model, stream, granules);
-}
-
+/* Without a queue. */
 static void
-count_pending(struct soma_model *model, struct soma__stream *stream)
-{
-	stream->pending_count++;
-	model->stats.pending_free_count++;
-}
-
-/* The legacy stream's implicit order; the last thing that can fail. */
-static HOT bool
-join_order(struct soma_model *model, struct soma__stream *stream)
-{
-	if (!stream->ordered)
-		return true;
-	if (!soma__clock_reserve_legacy(model, stream))
-		return false;
-	soma__clock_join_legacy(model, stream);
-	return true;
-}
-
-/* The free joins the queue, and as much of the queue is filed as is due. */
-static HOT enum soma_status
-free_queued(struct soma_model *model, struct soma__stream *stream, uint32_t *link)
-{
-	uint32_t block = *link;
-
-	if (!reserve_own_shelves(model, stream) || !join_order(model, stream))
-		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	*link |= SOMA__LINK_FREED;
-	count_pending(model, stream);
-	soma__queue_push(model, stream, block, soma__clock_submit(model, stream));
-	if (soma__queue_length(model) == 2 * model->policy.batch)
-		soma__queue_file(model, model->policy.batch);
-	return SOMA_STATUS_OK;
-}
-
-static HOT enum soma_status
 free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
 {
 	const struct soma__block *block = soma__block_at(model, name);
 	const struct soma__segment *segment = soma__segment_at(model, soma__block_segment(block));
 	uint64_t address = soma__block_address(block), end = soma__block_end(model, block);
-	uint64_t granules = end - address, position;
 	bool same = (model->policy.reuse & SOMA_REUSE_SAME_STREAM) != 0;
-	bool shelved = same && !model->policy.per_stream;
-	bool own = model->policy.per_stream && same && segment->stream == stream->id;
+	uint64_t position = stream->submitted++;
 
-	if ((shelved && !reserve_own_shelves(model, stream)) || !join_order(model, stream))
-		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	charge_free(model, block, granules);
-	soma__lookup_remove(&model->lookup, &model->blocks, address, name);
-	position = soma__clock_submit(model, stream);
-	if (own) {
-		model->stats.active -= soma__bytes(model, granules);
-		soma__block_complete(model, name);
-		return SOMA_STATUS_OK;
-	}
-	count_pending(model, stream);
-	if (shelved) {
+	charge_free(model, block, end - address);
+	soma__lookup_remove(&model->lookup, &model->blocks, block);
+	if (same && !model->policy.per_stream) {
 		soma__keep_pending(model, stream, segment->pool, name, address, end, position);
+	} else if (same && segment->stream == stream->id) {
+		model->stats.active -= soma__bytes(model, end - address);
+		soma__block_complete(model, name);
 	} else {
-		model->unfiled++;
+		stream->pending_count++;
+		model->stats.pending_free_count++;
+		model->parked++;
 		soma__block_park(model, stream, name, position);
 	}
-	return SOMA_STATUS_OK;
 }
 
-enum soma_status
-soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
+/* What the free of a live block needs; nothing fails after it. */
+static bool
+reserve_free(struct soma_model *model, struct soma__stream *stream)
+{
+	bool shelved = (model->policy.reuse & SOMA_REUSE_SAME_STREAM) != 0 && !model->policy.per_stream;
+
+	return soma__blocks_reserve(model) && (!shelved || reserve_own_shelves(model, stream)) &&
+	       (!stream->ordered || soma__clock_reserve_legacy(model, stream));
+}
+
+/* All but the ordinary case. */
+static __attribute__((noinline)) enum soma_status
+free_otherwise(struct soma_model *model, uint64_t ptr, uint64_t id)
 {
 	struct soma__stream *stream;
 	enum soma_status status;
@@ -255,20 +330,39 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 	status = soma__stream_accepting(model, id, &stream);
 	if (status != SOMA_STATUS_OK)
 		return status;
-	if (!soma__blocks_reserve(model)) /* first: it moves the records, and the link may be in one */
-		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	link = find_live(model, ptr);
 	if (link == NULL)
 		return soma__fail(INVALID_VALUE, "0x%" PRIx64 " is not the address of a live block", ptr);
+	if (!reserve_free(model, stream))
+		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
+	if (stream->ordered) {
+		soma__clock_join_legacy(model, stream);
+		soma__clock_submit_ordered(model, stream);
+	}
+	count_free(model);
 	if (soma__queue_exists(model))
-		status = free_queued(model, stream, link);
-	else
-		status = free_now(model, stream, *link);
-	if (status != SOMA_STATUS_OK)
-		return status;
-	model->stats.live_count--;
-	model->stats.free_count++;
+		return soma__queue_push(model, stream, link, stream->submitted++);
+	free_now(model, stream, *link);
 	return SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
+{
+	struct soma__stream *stream = soma__stream_taking(model, id);
+	uint64_t granule = granule_of(model, ptr);
+	uint32_t *link;
+
+	if (__builtin_expect(stream == NULL || stream->ordered || model->stats.reserved >= stream->shelved ||
+				     model->headroom == 0 || !soma__queue_exists(model),
+			     0))
+		return free_otherwise(model, ptr, id);
+	link = soma__lookup_first(&model->lookup, &model->blocks, granule);
+	if (__builtin_expect(link == NULL || !begins_at(model, granule, ptr), 0))
+		return free_otherwise(model, ptr, id);
+	model->headroom--;
+	count_free(model);
+	return soma__queue_push(model, stream, link, stream->submitted++);
 }
 
 bool

@@ -28,7 +28,7 @@ struct soma__block {
 		uint32_t waste; /* LIVE: capacity - requested, bytes */
 		uint32_t node;  /* FREE */
 	};
-	uint32_t chain; /* LIVE: the next one in the pointer lookup's bucket */
+	uint32_t entry; /* LIVE: its place in the pointer lookup */
 };
 
 static inline uint64_t

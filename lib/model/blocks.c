@@ -21,14 +21,14 @@ soma__blocks_refill(struct soma_model *model)
 
 	/* What frees on their way to a shelf will need is not spare. */
 	if (!soma__slab_reserve(&model->blocks, arena, RECORDS_AT_ONCE) ||
-	    !soma__slab_reserve(&model->index.nodes, arena, RECORDS_AT_ONCE + model->unfiled) ||
-	    !soma__slab_reserve(&model->index.trees, arena, RECORDS_AT_ONCE + 2 * model->unfiled))
+	    !soma__slab_reserve(&model->index.nodes, arena, RECORDS_AT_ONCE + soma__unfiled(model)) ||
+	    !soma__slab_reserve(&model->index.trees, arena, RECORDS_AT_ONCE + 2 * soma__unfiled(model)))
 		return false;
 	spare = soma__slab_spare(&model->blocks);
-	if (spare > soma__slab_spare(&model->index.nodes) - model->unfiled)
-		spare = soma__slab_spare(&model->index.nodes) - model->unfiled;
-	if (spare > soma__slab_spare(&model->index.trees) - 2 * model->unfiled)
-		spare = soma__slab_spare(&model->index.trees) - 2 * model->unfiled;
+	if (spare > soma__slab_spare(&model->index.nodes) - soma__unfiled(model))
+		spare = soma__slab_spare(&model->index.nodes) - soma__unfiled(model);
+	if (spare > soma__slab_spare(&model->index.trees) - 2 * soma__unfiled(model))
+		spare = soma__slab_spare(&model->index.trees) - 2 * soma__unfiled(model);
 	model->headroom = spare / SOMA__RECORDS_PER_OPERATION - 1; /* this one has its records, too */
 	return true;
 }
@@ -38,14 +38,17 @@ soma__shelf_make(struct soma_model *model, uint32_t shelf, uint64_t granules)
 {
 	uint32_t pool = soma__shelf_pool(model, shelf);
 	struct soma__shelf **made = &model->shared[pool];
+	bool own = shelf >> model->pool_shift != 0;
 
-	if (shelf >> model->pool_shift != 0)
+	if (own)
 		made = &model->streams[soma__shelf_slot(model, shelf)]->own[pool];
 	if (*made == NULL) {
 		*made = soma__arena_calloc(model->arena, sizeof **made, 64);
 		if (*made == NULL)
 			return false;
 		(*made)->best = model->policy.fit == SOMA_FIT_BEST;
+		(*made)->tag = soma__tag(
+			own && !model->policy.per_stream ? SOMA__NODE_PENDING : SOMA__NODE_COMPLETE, shelf);
 	}
 	return soma__shelf_reserve(&model->index, *made, granules);
 }
@@ -80,7 +83,8 @@ file_complete(struct soma_model *model, uint32_t name, uint32_t node_name)
 void
 soma__block_complete(struct soma_model *model, uint32_t name)
 {
-	file_complete(model, name, soma__slab_take(&model->index.nodes, sizeof(struct soma__node)));
+	file_complete(model, name,
+		      soma__slab_take(&model->index.nodes, sizeof(struct soma__node), SOMA__NAME_UNIT));
 }
 
 void
@@ -129,7 +133,7 @@ complete(struct soma_model *model, struct soma__stream *stream, uint32_t node_na
 	soma__keep_out(model, &keep, block, address, end);
 	soma__pending_unlink(model, stream, node_name);
 	if (keep.state == SOMA__NODE_PARKED)
-		model->unfiled--;
+		model->parked--;
 	stream->pending_count--;
 	model->stats.pending_free_count--;
 	model->stats.active -= soma__bytes(model, end - address);

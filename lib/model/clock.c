@@ -9,6 +9,7 @@
 
 #include "lib/base/error.h"
 #include "lib/model/pending.h"
+#include "lib/model/queue.h"
 
 #define SLOT_MASK (((uint64_t)1 << SOMA__SLOT_BITS) - 1)
 
@@ -29,7 +30,7 @@ soma__stream_refuse(const struct soma_model *model, uint64_t id)
 {
 	const struct soma__stream *stream = soma__stream_find(model, id);
 
-	if (stream != NULL && stream->accepts)
+	if (stream != NULL && soma__stream_accepts(stream))
 		return soma__fail(NOT_SUPPORTED, "stream %" PRIu64 " has used up its positions", id);
 	if (stream != NULL || soma__stream_is_gone(model, id))
 		return soma__fail(INVALID_VALUE, "stream %" PRIu64 " was destroyed", id);
@@ -122,7 +123,9 @@ soma__stream_add(struct soma_model *model, unsigned flags, struct soma__stream *
 	stream->legacy_seen = 0;
 	stream->clock.entry_count = 0;
 	stream->clock.join_first = stream->clock.join_count = stream->clock.join_applied = 0;
-	stream->exists = stream->accepts = true;
+	stream->exists = true;
+	stream->takes = stream->id;
+	stream->queue_key = soma__queue_stream_key(soma__stream_slot(stream));
 	stream->followed = false;
 	stream->blocking = (flags & SOMA_STREAM_NON_BLOCKING) == 0 && model->driver.legacy_by_wait;
 	stream->ordered = (flags & SOMA_STREAM_NON_BLOCKING) == 0 && !stream->blocking;
@@ -136,8 +139,8 @@ soma__stream_settle(struct soma_model *model, struct soma__stream *stream)
 	struct soma__tree_node *node;
 	uint32_t slot;
 
-	if (!stream->exists || stream->accepts || stream->pending_count != 0 || stream->segment_count != 0 ||
-	    stream->executed != stream->submitted)
+	if (!stream->exists || soma__stream_accepts(stream) || stream->pending_count != 0 ||
+	    stream->segment_count != 0 || stream->executed != stream->submitted)
 		return;
 	stream->exists = false;
 	slot = soma__stream_slot(stream);

@@ -32,16 +32,25 @@ bool soma__stream_is_gone(const struct soma_model *model, uint64_t id);
 /* Records why the stream takes no operation. */
 enum soma_status soma__stream_refuse(const struct soma_model *model, uint64_t id);
 
-/* The stream, for an operation; the error is recorded when it cannot take one. */
-static HOT enum soma_status
+/* The stream, for an operation; NULL when it cannot take one. */
+static HOT struct soma__stream *
+soma__stream_taking(const struct soma_model *model, uint64_t id)
+{
+	uint64_t slot = id & (((uint64_t)1 << SOMA__SLOT_BITS) - 1);
+	struct soma__stream *stream;
+
+	if (slot >= model->stream_slots)
+		return NULL;
+	stream = model->streams[slot];
+	return stream->takes == id && stream->submitted < SOMA__POSITION_MAX ? stream : NULL;
+}
+
+/* The same; the error is recorded when it cannot take one. */
+static inline enum soma_status
 soma__stream_accepting(const struct soma_model *model, uint64_t id, struct soma__stream **found)
 {
-	struct soma__stream *stream = soma__stream_find(model, id);
-
-	*found = stream;
-	if (stream == NULL || !stream->accepts || stream->submitted >= SOMA__POSITION_MAX)
-		return soma__stream_refuse(model, id);
-	return SOMA_STATUS_OK;
+	*found = soma__stream_taking(model, id);
+	return *found != NULL ? SOMA_STATUS_OK : soma__stream_refuse(model, id);
 }
 
 enum soma_status soma__stream_add(struct soma_model *model, unsigned flags, struct soma__stream **stream);
@@ -57,8 +66,8 @@ bool soma__clock_reserve_event(struct soma_model *model, struct soma__stream *st
 void soma__clock_join_event(struct soma_model *model, struct soma__stream *stream,
 			    const struct soma__stream *from, uint64_t seq);
 
-/* The legacy stream's implicit order, joined at the stream's next position.  After
- * the operation took its position, soma__clock_submit() remembers that it was. */
+/* The legacy stream's implicit order, joined at the stream's next position.  Once the
+ * operation is sure to take its position, soma__clock_submit_ordered() remembers that it was. */
 bool soma__clock_reserve_legacy(struct soma_model *model, struct soma__stream *stream);
 void soma__clock_join_legacy(struct soma_model *model, struct soma__stream *stream);
 

@@ -107,6 +107,6 @@ soma__shelf_last(const struct soma__index *index, const struct soma__shelf *shel
 		const struct soma__bins *bins = shelf->bins[group];
 
 		slot = 63U - (unsigned)__builtin_clzll(bins->classes);
-		return bins->head[slot][31 - __builtin_clz(bins->regions[slot])];
+		return bins->head[slot * SOMA__REGIONS + 31U - (unsigned)__builtin_clz(bins->regions[slot])];
 	}
 }

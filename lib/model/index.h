@@ -39,7 +39,7 @@ struct soma__node {
 	 * blocks may join.  COMPLETE: its home shelf; else the freeing stream's own. */
 	uint32_t tag;
 	uint64_t position : 48; /* pending: of the latest free */
-	uint64_t place : 16;    /* on a shelf: class and region */
+	uint64_t place : 16;    /* on a shelf of `good`: class and region */
 };
 
 static inline uint32_t
@@ -62,15 +62,17 @@ soma__node_shelf(const struct soma__node *node)
 
 #define SOMA__CLASSES_PER_GROUP 64
 #define SOMA__REGIONS 16
+#define SOMA__LISTS (SOMA__CLASSES_PER_GROUP * SOMA__REGIONS) /* of a group */
 /* Groups for sizes up to 2^40 granules: one of the exact sizes below 64 and one for
  * each doubling from there on. */
 #define SOMA__GROUPS 36
+#define SOMA__NO_PLACE UINT16_MAX
 
 struct soma__bins {       /* one group of `good` */
 	uint64_t classes; /* those that have a block */
 	uint16_t regions[SOMA__CLASSES_PER_GROUP];
-	uint32_t latest[SOMA__CLASSES_PER_GROUP]; /* the block put last, while it is there */
-	uint32_t head[SOMA__CLASSES_PER_GROUP][SOMA__REGIONS];
+	uint32_t latest[SOMA__CLASSES_PER_GROUP]; /* put last; it may be gone */
+	uint32_t head[SOMA__LISTS];
 };
 
 struct soma__trees { /* one group of `best` */
@@ -81,6 +83,7 @@ struct soma__trees { /* one group of `best` */
 struct soma__shelf {
 	uint64_t groups;      /* those that have a block */
 	uint32_t group_count; /* groups that have memory */
+	uint32_t tag;         /* of the nodes that are on it */
 	bool best;
 	union {
 		struct soma__bins *bins[SOMA__GROUPS];
@@ -100,7 +103,7 @@ struct soma__index {
 static inline struct soma__node *
 soma__node_at(const struct soma__index *index, uint32_t node)
 {
-	return soma__slab_at(&index->nodes, node, sizeof(struct soma__node));
+	return soma__slab_at(&index->nodes, node, SOMA__NAME_UNIT);
 }
 
 /* How far sizes are rounded in the class of this one: 0 below 128 granules. */
@@ -120,11 +123,14 @@ soma__class_floor(uint64_t granules)
 	return SOMA__CLASSES_PER_GROUP * shift + (unsigned)(granules >> shift);
 }
 
-/* The lowest class of which every block holds `granules`. */
+/* The lowest class of which every block holds `granules`.  (Where rounding up comes to the next
+ * power of two, its class is the same by either shift.) */
 static inline unsigned
 soma__class_ceiling(uint64_t granules)
 {
-	return soma__class_floor(granules + ((uint64_t)1 << soma__class_shift(granules)) - 1);
+	unsigned shift = soma__class_shift(granules);
+
+	return SOMA__CLASSES_PER_GROUP * shift + (unsigned)((granules + ((uint64_t)1 << shift) - 1) >> shift);
 }
 
 /* Makes room for blocks of up to `granules`.  False without memory. */
@@ -156,7 +162,7 @@ soma__bins_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t na
 	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot = class % SOMA__CLASSES_PER_GROUP;
 	struct soma__bins *bins = shelf->bins[group];
 	struct soma__node *node = soma__node_at(index, name);
-	uint32_t *head = &bins->head[slot][region];
+	uint32_t *head = &bins->head[slot * SOMA__REGIONS + region];
 	uint32_t next = *head;
 
 	node->place = (uint16_t)(class * SOMA__REGIONS + region);
@@ -176,21 +182,28 @@ soma__bins_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t
 {
 	struct soma__node *node = soma__node_at(index, name);
 	uint32_t previous = node->shelf_previous, next = node->shelf_next;
-	unsigned class = node->place / SOMA__REGIONS, region = node->place % SOMA__REGIONS;
-	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot = class % SOMA__CLASSES_PER_GROUP;
+	unsigned place = node->place, list = place % SOMA__LISTS;
+	unsigned group = place / SOMA__LISTS, slot = list / SOMA__REGIONS, region = list % SOMA__REGIONS;
 	struct soma__bins *bins = shelf->bins[group];
 
 	soma__node_at(index, next)->shelf_previous = previous;
-	bins->latest[slot] = bins->latest[slot] == name ? 0 : bins->latest[slot];
+	node->place = SOMA__NO_PLACE;
 	if (previous != 0) {
 		soma__node_at(index, previous)->shelf_next = next;
 		return;
 	}
-	bins->head[slot][region] = next;
+	bins->head[list] = next;
 	/* Whether a list is empty now is as good as random: clear the bits without asking. */
 	bins->regions[slot] &= (uint16_t) ~((unsigned)(next == 0) << region);
 	bins->classes &= ~((uint64_t)(bins->regions[slot] == 0) << slot);
 	shelf->groups &= ~((uint64_t)(bins->classes == 0) << group);
+}
+
+/* Bits of `bits` from position `from` (0 to 64) on. */
+static inline uint64_t
+soma__bits_from(uint64_t bits, unsigned from)
+{
+	return from < 64 ? bits & (~(uint64_t)0 << from) : 0;
 }
 
 /*
@@ -199,20 +212,18 @@ soma__bins_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t
  * if there is none.  The caller has to look whether it is large enough.
  */
 static inline uint32_t
-soma__bins_latest(const struct soma__shelf *shelf, uint64_t granules)
+soma__bins_latest(const struct soma__index *index, const struct soma__shelf *shelf, uint64_t granules)
 {
 	unsigned class = soma__class_floor(granules), group = class / SOMA__CLASSES_PER_GROUP;
+	const struct soma__node *node;
+	uint32_t name;
 
 	if (class == soma__class_ceiling(granules) || group >= shelf->group_count)
 		return 0;
-	return shelf->bins[group]->latest[class % SOMA__CLASSES_PER_GROUP];
-}
-
-/* Bits of `bits` from position `from` (0 to 64) on. */
-static inline uint64_t
-soma__bits_from(uint64_t bits, unsigned from)
-{
-	return from < 64 ? bits & (~(uint64_t)0 << from) : 0;
+	name = shelf->bins[group]->latest[class % SOMA__CLASSES_PER_GROUP];
+	node = soma__node_at(index, name);
+	/* Unless it went, and its node may serve another block. */
+	return node->place / SOMA__REGIONS == class && node->tag == shelf->tag ? name : 0;
 }
 
 static inline uint32_t
@@ -235,7 +246,7 @@ soma__bins_find(const struct soma__shelf *shelf, uint64_t granules)
 	}
 	bins = shelf->bins[group];
 	slot = (unsigned)__builtin_ctzll(classes);
-	return bins->head[slot][__builtin_ctz(bins->regions[slot])];
+	return bins->head[slot * SOMA__REGIONS + (unsigned)__builtin_ctz(bins->regions[slot])];
 }
 
 void soma__trees_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t node, uint64_t address,

@@ -19,7 +19,7 @@
 static HOT uint32_t
 soma__block_insert(struct soma_model *model, uint32_t segment_name, uint32_t previous, uint64_t address)
 {
-	uint32_t name = soma__slab_take(&model->blocks, sizeof(struct soma__block));
+	uint32_t name = soma__slab_take(&model->blocks, sizeof(struct soma__block), SOMA__NAME_UNIT);
 	struct soma__block *block = soma__block_at(model, name);
 	struct soma__segment *segment = soma__segment_at(model, segment_name);
 	uint32_t next = previous ? soma__block_at(model, previous)->next : segment->first;
@@ -38,6 +38,25 @@ soma__block_insert(struct soma_model *model, uint32_t segment_name, uint32_t pre
 	return name;
 }
 
+/* A block is cut at `granules`; the part behind, which is as free as it was, gets a record. */
+static HOT uint32_t
+soma__block_split(struct soma_model *model, uint32_t name, uint64_t granules)
+{
+	uint32_t rest_name = soma__slab_take(&model->blocks, sizeof(struct soma__block), SOMA__NAME_UNIT);
+	struct soma__block *rest = soma__block_at(model, rest_name), *block = soma__block_at(model, name);
+	uint32_t next = block->next;
+
+	rest->head = block->head + granules;
+	rest->previous = name;
+	rest->next = next;
+	block->next = rest_name;
+	if (next != 0)
+		soma__block_at(model, next)->previous = rest_name;
+	else
+		soma__segment_at(model, soma__block_segment(block))->last = rest_name;
+	return rest_name;
+}
+
 /* Takes the record of a block out; its addresses fall to the block before it. */
 static HOT void
 soma__block_erase(struct soma_model *model, uint32_t name)
@@ -52,7 +71,7 @@ soma__block_erase(struct soma_model *model, uint32_t name)
 		soma__block_at(model, block->next)->previous = block->previous;
 	else
 		soma__segment_at(model, soma__block_segment(block))->last = block->previous;
-	soma__slab_give(&model->blocks, name, sizeof(struct soma__block));
+	soma__slab_give(&model->blocks, name, SOMA__NAME_UNIT);
 }
 
 /* ---- keeping ---- */
@@ -76,14 +95,13 @@ soma__keep_of(const struct soma_model *model, const struct soma__node *node)
 	return keep;
 }
 
-/* The block [address, end) goes where its node's state says. */
+/* The free block [address, end) goes where its node's state says. */
 static HOT void
-soma__keep_in(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name,
-	      uint64_t address, uint64_t end)
+soma__keep_put(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name,
+	       uint64_t address, uint64_t end)
 {
 	struct soma__block *block = soma__block_at(model, name);
 
-	soma__block_set_kind(block, SOMA__BLOCK_FREE);
 	block->node = node_name;
 	soma__node_at(&model->index, node_name)->block = name;
 	if (keep->state != SOMA__NODE_PARKED)
@@ -92,6 +110,14 @@ soma__keep_in(struct soma_model *model, const struct soma__keep *keep, uint32_t 
 		soma__pending_file(model, keep->stream, node_name, address, end - address);
 	else if (block->previous == 0 && block->next == 0)
 		soma__segment_set_idle(model, soma__block_segment(block), true);
+}
+
+static HOT void
+soma__keep_in(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name,
+	      uint64_t address, uint64_t end)
+{
+	soma__block_set_kind(soma__block_at(model, name), SOMA__BLOCK_FREE);
+	soma__keep_put(model, keep, name, node_name, address, end);
 }
 
 /* The opposite; the node keeps its state. */
@@ -118,11 +144,11 @@ soma__keep_drop(struct soma_model *model, const struct soma__keep *keep, uint32_
 		keep->stream->pending_count--;
 		model->stats.pending_free_count--;
 		if (keep->state == SOMA__NODE_PARKED)
-			model->unfiled--;
-		if (!keep->stream->accepts)
+			model->parked--;
+		if (!soma__stream_accepts(keep->stream))
 			soma__stream_settle(model, keep->stream);
 	}
-	soma__slab_give(&model->index.nodes, node_name, sizeof(struct soma__node));
+	soma__slab_give(&model->index.nodes, node_name, SOMA__NAME_UNIT);
 }
 
 /* Can this neighbour join a block whose node has the tag? */
@@ -175,7 +201,7 @@ static HOT uint32_t
 soma__pending_node(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t position,
 		   enum soma__node_state state)
 {
-	uint32_t node_name = soma__slab_take(&model->index.nodes, sizeof(struct soma__node));
+	uint32_t node_name = soma__slab_take(&model->index.nodes, sizeof(struct soma__node), SOMA__NAME_UNIT);
 	struct soma__node *node = soma__node_at(&model->index, node_name);
 
 	node->tag = soma__tag(state, soma__own_shelf(model, soma__stream_slot(stream), pool));
@@ -184,8 +210,21 @@ soma__pending_node(struct soma_model *model, struct soma__stream *stream, unsign
 	return node_name;
 }
 
-/* The stream's free of a block: pending on its own shelf.  The segment's pool is known
- * to the caller, who read it for the shelf's sake. */
+/* The stream's latest free joined the block of this node. */
+static HOT void
+soma__pending_renew(struct soma_model *model, struct soma__stream *stream, uint32_t node_name,
+		    uint64_t position)
+{
+	if (stream->newest != node_name) {
+		soma__pending_unlink(model, stream, node_name);
+		soma__pending_link(model, stream, node_name);
+	}
+	soma__node_at(&model->index, node_name)->position = position & (((uint64_t)1 << 48) - 1);
+}
+
+/* The stream's free of a block [address, end): joined with its neighbours, then pending on its
+ * own shelf.  The segment's pool is known to the caller, who read it for the shelf's sake.
+ * A neighbour's node is kept: it only moves to the end of the stream's list. */
 static HOT void
 soma__keep_pending(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint32_t name,
 		   uint64_t address, uint64_t end, uint64_t position)
@@ -193,9 +232,40 @@ soma__keep_pending(struct soma_model *model, struct soma__stream *stream, unsign
 	const struct soma__keep keep = { .shelf = stream->own[pool],
 					 .stream = stream,
 					 .state = SOMA__NODE_PENDING };
+	uint32_t tag = soma__tag(keep.state, soma__own_shelf(model, soma__stream_slot(stream), pool));
+	const struct soma__block *block = soma__block_at(model, name);
+	uint32_t previous = block->previous, next = block->next, node = 0;
 
-	soma__keep_file(model, &keep, name, soma__pending_node(model, stream, pool, position, keep.state),
-			address, end, stream->barrier);
+	if (soma__keep_joins(model, tag, stream->barrier, previous)) {
+		const struct soma__block *front = soma__block_at(model, previous);
+		uint64_t start = soma__block_address(front);
+
+		soma__keep_out(model, &keep, front, start, address);
+		node = front->node;
+		soma__block_erase(model, name);
+		name = previous;
+		address = start;
+	}
+	if (soma__keep_joins(model, tag, stream->barrier, next)) {
+		const struct soma__block *back = soma__block_at(model, next);
+		uint64_t back_end = soma__block_end(model, back);
+
+		soma__keep_out(model, &keep, back, end, back_end);
+		if (node != 0)
+			soma__keep_drop(model, &keep, back->node);
+		else
+			node = back->node;
+		soma__block_erase(model, next);
+		end = back_end;
+	}
+	if (node == 0) {
+		node = soma__pending_node(model, stream, pool, position, keep.state);
+		stream->pending_count++;
+		model->stats.pending_free_count++;
+	} else {
+		soma__pending_renew(model, stream, node, position);
+	}
+	soma__keep_in(model, &keep, name, node, address, end);
 }
 
 /* Takes `granules` from the front of a free block of size pool `pool`; what is left
@@ -211,16 +281,15 @@ soma__keep_take(struct soma_model *model, const struct soma__keep *keep, unsigne
 
 	soma__lookup_fetch(&model->lookup, address);
 	soma__keep_out(model, keep, block, address, end);
-	soma__block_set_kind(block, SOMA__BLOCK_LIVE);
 	if (left != 0 && soma__bytes(model, left) >= model->policy.pools[pool].split_min) {
-		uint32_t rest =
-			soma__block_insert(model, soma__block_segment(block), name, address + granules);
+		uint32_t rest = soma__block_split(model, name, granules);
 
-		soma__keep_in(model, keep, rest, node_name, address + granules, end);
+		soma__keep_put(model, keep, rest, node_name, address + granules, end);
 	} else {
 		granules += left;
 		soma__keep_drop(model, keep, node_name);
 	}
+	soma__block_set_kind(block, SOMA__BLOCK_LIVE);
 	if (keep->state == SOMA__NODE_COMPLETE)
 		model->stats.active += soma__bytes(model, granules);
 	return name;

@@ -2,34 +2,62 @@
 /*
  * Pointer lookup: from the granule where a live block begins to its record.
  *
- * Chained hashing whose buckets hold their first entry: 32 bits of the record and 32 of
- * the hash.  The hash is a bijection of the 40 bits of a granule, and the bucket's number
- * is its upper part: together they tell the granule, so that the bucket's cache line
- * alone says whether a pointer is live.  Only further entries of a bucket, linked through
- * the records, are compared by address.  There is no probing: the branches that it takes
- * cannot be predicted, and cost more than all the rest.
+ * Open addressing by cache lines: a line has eight entries, each 31 bits of the hash and
+ * 32 that name the record, and a look at all of them finds the one.  Only what its
+ * line had no room for is in one of the next.  The hash is a bijection of the 40 bits of
+ * a granule and the line's number its upper part, so that the lower 31 bits tell the
+ * granules of lines near each other apart: whether a pointer is live is known from the line
+ * alone.  (In a small table they do not; there the records are asked as well.)
+ *
+ * A block knows its entry, so that only a pointer from outside is looked up.
  */
 #ifndef SOMA_LIB_MODEL_LOOKUP_H
 #define SOMA_LIB_MODEL_LOOKUP_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "lib/arena/arena.h"
 #include "lib/model/block.h"
 #include "lib/model/slab.h"
 
-struct soma__bucket {
-	uint32_t link; /* 0: empty */
-	uint32_t hash; /* its lower part */
+#define SOMA__LINE_ENTRIES 8
+
+struct soma__line {
+	uint32_t hash[SOMA__LINE_ENTRIES]; /* of its lower part, and never 0; 0: no entry */
+	uint32_t link[SOMA__LINE_ENTRIES];
 };
 
+/* Entries are numbered through the lines. */
 struct soma__lookup {
-	struct soma__bucket *buckets;
-	uint32_t count; /* of buckets, at least 256 */
+	struct soma__line *lines;
+	uint32_t count; /* of lines */
 	uint32_t used;
-	uint32_t grow_at; /* entries that are too many for these buckets */
+	uint32_t grow_at; /* entries that are too many for these lines */
+	uint32_t reach;   /* no entry was ever so many lines, or more, behind its own */
+	bool ask;         /* equal hashes within that reach may be of two granules */
 };
+
+/*
+ * A link names a record and may carry a mark: the block was freed, but nobody has
+ * touched it yet to take it out.
+ */
+#define SOMA__LINK_FREED ((uint32_t)1 << 31)
+
+static inline uint32_t
+soma__link_record(uint32_t link)
+{
+	return link & ~SOMA__LINK_FREED;
+}
+
+static inline struct soma__block *
+soma__lookup_block(const struct soma__slab *blocks, uint32_t link)
+{
+	return soma__slab_at(blocks, soma__link_record(link), SOMA__NAME_UNIT);
+}
 
 bool soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks,
 		       struct soma__arena *arena);
@@ -41,114 +69,156 @@ soma__lookup_reserve(struct soma__lookup *lookup, const struct soma__slab *block
 	return lookup->used < lookup->grow_at || soma__lookup_grow(lookup, blocks, arena);
 }
 
-/* Multiplication by an odd number modulo 2^40: a bijection, whose upper bits depend on
- * all bits of the granule. */
+/* Multiplication by an odd number modulo 2^40, a bijection whose upper bits depend on all
+ * bits of the granule: the product's upper 40 bits. */
 static inline uint64_t
 soma__lookup_hash(uint64_t granule)
 {
-	return granule * UINT64_C(0x9e3779b97f) & (((uint64_t)1 << SOMA__ADDRESS_BITS) - 1);
+	return granule * (UINT64_C(0x9e3779b97f) << (64 - SOMA__ADDRESS_BITS));
 }
 
-/* The hash's upper 32 bits as a fraction of the table: any number of buckets will do, and with
- * 256 or more two hashes of one bucket differ in their lower 32 bits. */
-static inline struct soma__bucket *
-soma__lookup_bucket(const struct soma__lookup *lookup, uint64_t hash)
+static inline uint32_t
+soma__hash_lower(uint64_t hash)
 {
-	return &lookup->buckets[(hash >> (SOMA__ADDRESS_BITS - 32)) * lookup->count >> 32];
+	return (uint32_t)(hash >> (64 - SOMA__ADDRESS_BITS - 1)) | 1;
 }
 
-static inline struct soma__block *
-soma__lookup_block(const struct soma__slab *blocks, uint32_t record)
+/* The hash as a fraction of the table: any number of lines will do. */
+static inline uint32_t
+soma__lookup_line(const struct soma__lookup *lookup, uint64_t hash)
 {
-	return soma__slab_at(blocks, record, sizeof(struct soma__block));
+	return (uint32_t)((hash >> 32) * lookup->count >> 32);
 }
 
 /*
- * A link, in a bucket or in a block's `chain`, names a record and may carry a mark: the
- * block was freed, but nobody has touched it yet to take it out.
+ * The first of a line's hashes that has this value, or SOMA__LINE_ENTRIES; and storing one.
+ * With vectors in both: a vector read from what was just stored as a word would wait until
+ * that store is done.
  */
-#define SOMA__LINK_FREED ((uint32_t)1 << 31)
+#ifdef __SSE2__
 
-static inline uint32_t
-soma__link_record(uint32_t link)
+static HOT unsigned
+soma__line_find(const uint32_t hash[SOMA__LINE_ENTRIES], uint32_t value)
 {
-	return link & ~SOMA__LINK_FREED;
+	const __m128i wanted = _mm_set1_epi32((int)value), *halves = (const __m128i *)(const void *)hash;
+	__m128i first = _mm_cmpeq_epi32(_mm_load_si128(&halves[0]), wanted);
+	__m128i second = _mm_cmpeq_epi32(_mm_load_si128(&halves[1]), wanted);
+	unsigned bytes = (unsigned)_mm_movemask_epi8(_mm_packs_epi32(first, second));
+
+	return (unsigned)__builtin_ctz(bytes | 1U << 2 * SOMA__LINE_ENTRIES) / 2;
 }
 
-/* The link that names the live block at this granule; NULL if there is none. */
-static inline uint32_t *
-soma__lookup_chained(const struct soma__slab *blocks, uint32_t link, uint64_t granule)
+static HOT void
+soma__line_set(uint32_t hash[SOMA__LINE_ENTRIES], unsigned i, uint32_t value)
 {
-	while (soma__link_record(link) != 0) {
-		struct soma__block *block = soma__lookup_block(blocks, soma__link_record(link));
-		uint32_t next = block->chain;
+	__m128i *half = (__m128i *)(void *)&hash[i & 4];
+	__m128i place = _mm_cmpeq_epi32(_mm_set1_epi32((int)(i & 3)), _mm_setr_epi32(0, 1, 2, 3));
+	__m128i others = _mm_andnot_si128(place, _mm_load_si128(half));
 
-		if (next != 0 &&
-		    soma__block_address(soma__lookup_block(blocks, soma__link_record(next))) == granule)
-			return &block->chain;
-		link = next;
-	}
-	return NULL;
+	_mm_store_si128(half, _mm_or_si128(others, _mm_and_si128(place, _mm_set1_epi32((int)value))));
 }
 
-/* The link that names the block at this granule, marked or not; NULL if there is none. */
+#else
+
+static HOT unsigned
+soma__line_find(const uint32_t hash[SOMA__LINE_ENTRIES], uint32_t value)
+{
+	unsigned i = 0;
+
+	while (i < SOMA__LINE_ENTRIES && hash[i] != value)
+		i++;
+	return i;
+}
+
+static HOT void
+soma__line_set(uint32_t hash[SOMA__LINE_ENTRIES], unsigned i, uint32_t value)
+{
+	hash[i] = value;
+}
+
+#endif
+
 static inline uint32_t *
-soma__lookup_link(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
+soma__lookup_entry(const struct soma__lookup *lookup, uint32_t entry)
+{
+	return &lookup->lines[entry / SOMA__LINE_ENTRIES].link[entry % SOMA__LINE_ENTRIES];
+}
+
+/* What the first entry that has the hash does not settle. */
+uint32_t *soma__lookup_search(const struct soma__lookup *lookup, const struct soma__slab *blocks,
+			      uint64_t granule);
+
+/* The link of the live block at this granule if it is the first that its line has for it, as
+ * nearly all are, or NULL. */
+static HOT uint32_t *
+soma__lookup_first(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
 {
 	uint64_t hash = soma__lookup_hash(granule);
-	struct soma__bucket *bucket = soma__lookup_bucket(lookup, hash);
+	struct soma__line *line = &lookup->lines[soma__lookup_line(lookup, hash)];
+	unsigned i = soma__line_find(line->hash, soma__hash_lower(hash));
 
-	if (bucket->link != 0 && bucket->hash == (uint32_t)hash)
-		return &bucket->link;
-	return soma__lookup_chained(blocks, bucket->link, granule);
+	if (i == SOMA__LINE_ENTRIES || (line->link[i] & SOMA__LINK_FREED) != 0)
+		return NULL;
+	if (lookup->ask && soma__block_address(soma__lookup_block(blocks, line->link[i])) != granule)
+		return NULL;
+	return &line->link[i];
 }
 
-/* The link that names the live block at this granule; NULL if there is none. */
+/* The link of the live block at this granule, or NULL. */
 static inline uint32_t *
 soma__lookup_live(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
 {
-	uint32_t *link = soma__lookup_link(lookup, blocks, granule);
+	uint32_t *link = soma__lookup_first(lookup, blocks, granule);
 
-	return link != NULL && (*link & SOMA__LINK_FREED) == 0 ? link : NULL;
+	return link != NULL ? link : soma__lookup_search(lookup, blocks, granule);
 }
 
 /* The granule will be put soon. */
 static inline void
 soma__lookup_fetch(const struct soma__lookup *lookup, uint64_t granule)
 {
-	__builtin_prefetch(soma__lookup_bucket(lookup, soma__lookup_hash(granule)), 1);
+	__builtin_prefetch(&lookup->lines[soma__lookup_line(lookup, soma__lookup_hash(granule))], 1);
 }
+
+/* An entry whose own line is full. */
+uint32_t soma__lookup_displace(struct soma__lookup *lookup, uint64_t hash);
 
 /* The granule must not be there; the entry must have been reserved. */
 static inline void
-soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_t granule, uint32_t link)
+soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_t granule, uint32_t record)
 {
 	uint64_t hash = soma__lookup_hash(granule);
-	struct soma__bucket *bucket = soma__lookup_bucket(lookup, hash);
+	uint32_t number = soma__lookup_line(lookup, hash);
+	unsigned empty = soma__line_find(lookup->lines[number].hash, 0);
+	uint32_t entry = number * SOMA__LINE_ENTRIES + empty;
+	struct soma__line *line;
 
-	block->chain = bucket->link;
-	*bucket = (struct soma__bucket){ .link = link, .hash = (uint32_t)hash };
+	if (__builtin_expect(empty == SOMA__LINE_ENTRIES, 0))
+		entry = soma__lookup_displace(lookup, hash);
+	line = &lookup->lines[entry / SOMA__LINE_ENTRIES];
+	soma__line_set(line->hash, entry % SOMA__LINE_ENTRIES, soma__hash_lower(hash));
+	line->link[entry % SOMA__LINE_ENTRIES] = record;
+	block->entry = entry;
 	lookup->used++;
 }
 
-/* Takes out an entry that is there, marked or not. */
+/* A place in a line that may have been full became empty: if it was, an entry that had to
+ * go further may be brought back. */
+void soma__lookup_close(struct soma__lookup *lookup, const struct soma__slab *blocks, uint32_t entry);
+
+/* Takes out a block's entry, marked or not. */
 static inline void
-soma__lookup_remove(struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule,
-		    uint32_t record)
+soma__lookup_remove(struct soma__lookup *lookup, const struct soma__slab *blocks,
+		    const struct soma__block *block)
 {
-	uint64_t hash = soma__lookup_hash(granule);
-	struct soma__bucket *bucket = soma__lookup_bucket(lookup, hash);
-	uint32_t after = soma__lookup_block(blocks, record)->chain;
+	uint32_t entry = block->entry;
+	struct soma__line *line = &lookup->lines[entry / SOMA__LINE_ENTRIES];
+	bool last = line->hash[SOMA__LINE_ENTRIES - 1] != 0; /* it is filled last */
 
+	soma__line_set(line->hash, entry % SOMA__LINE_ENTRIES, 0);
 	lookup->used--;
-	if (bucket->hash == (uint32_t)hash) {
-		const struct soma__block *second = soma__lookup_block(blocks, soma__link_record(after));
-
-		hash = soma__lookup_hash(soma__block_address(second));
-		*bucket = (struct soma__bucket){ .link = after, .hash = (uint32_t)hash };
-		return;
-	}
-	*soma__lookup_chained(blocks, bucket->link, granule) = after;
+	if (__builtin_expect(last, 0))
+		soma__lookup_close(lookup, blocks, entry);
 }
 
 #endif

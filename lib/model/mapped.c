@@ -19,7 +19,8 @@ void
 soma__mapped_complete(struct soma_model *model, uint32_t name)
 {
 	model->stats.free_block_count++;
-	soma__mapped_file(model, name, soma__slab_take(&model->index.nodes, sizeof(struct soma__node)));
+	soma__mapped_file(model, name,
+			  soma__slab_take(&model->index.nodes, sizeof(struct soma__node), SOMA__NAME_UNIT));
 }
 
 static void
@@ -99,7 +100,8 @@ static void
 add_range(struct soma_model *model, unsigned pool, uint64_t address)
 {
 	struct soma__slab *trees = &model->index.trees;
-	uint32_t name = soma__slab_take(&model->segment_slab, sizeof(struct soma__segment));
+	uint32_t name = soma__slab_take(&model->segment_slab, sizeof(struct soma__segment),
+					sizeof(struct soma__segment));
 	struct soma__segment *range = soma__segment_at(model, name);
 
 	*range = (struct soma__segment){

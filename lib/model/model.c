@@ -15,8 +15,8 @@
 #include "lib/model/segments.h"
 #include "lib/model/state.h"
 
-/* Of one kind; a block at a time takes 24 bytes. */
-#define RECORDS_MAX ((uint32_t)1 << 30)
+/* So that names fit 32 bits; those of blocks 31, beside the lookup's mark. */
+#define RECORDS_MAX(type) (((uint32_t)1 << 31) / (uint32_t)(sizeof(type) / SOMA__NAME_UNIT))
 
 static bool
 batches(const struct soma_policy *policy)
@@ -34,7 +34,6 @@ init(struct soma_model *model, struct soma__arena *arena, const struct soma__lim
 				      .source = limits->source,
 				      .has_source = limits->has_source,
 				      .is_mapped = limits->policy.segments == SOMA_SEGMENTS_MAPPED };
-	model->shelves_apart = model->is_mapped || limits->policy.per_stream;
 	model->granule_shift = (unsigned)__builtin_ctzll(limits->policy.alignment);
 	model->pool_shift = limits->policy.pool_count > 1;
 	model->threshold = limits->release_threshold;
@@ -44,9 +43,10 @@ init(struct soma_model *model, struct soma__arena *arena, const struct soma__lim
 	model->least_refused = UINT64_MAX;
 	model->index.arena = arena;
 	model->index.base = model->space_end = model->top = base >> model->granule_shift;
-	soma__slab_init(&model->index.nodes, sizeof(struct soma__node), RECORDS_MAX);
-	soma__slab_init(&model->index.trees, sizeof(struct soma__tree_node), UINT32_MAX);
-	soma__slab_init(&model->blocks, sizeof(struct soma__block), RECORDS_MAX);
+	soma__slab_init(&model->index.nodes, sizeof(struct soma__node), RECORDS_MAX(struct soma__node));
+	soma__slab_init(&model->index.trees, sizeof(struct soma__tree_node),
+			RECORDS_MAX(struct soma__tree_node));
+	soma__slab_init(&model->blocks, sizeof(struct soma__block), RECORDS_MAX(struct soma__block));
 	soma__slab_init(&model->segment_slab, sizeof(struct soma__segment),
 			(uint32_t)1 << SOMA__SEGMENT_BITS);
 }

@@ -35,12 +35,12 @@ soma_model_stream_destroy(struct soma_model *model, uint64_t id)
 
 	if (id == 0)
 		return soma__fail(INVALID_VALUE, "the legacy default stream cannot be destroyed");
-	if (stream == NULL || !stream->accepts)
+	if (stream == NULL || !soma__stream_accepts(stream))
 		return soma__fail(INVALID_VALUE, "there is no stream %" PRIu64 " to destroy", id);
 	if (!soma__blocks_reserve(model))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	soma__queue_file_all(model);
-	stream->accepts = false;
+	stream->takes = ~stream->id;
 	soma__stream_settle(model, stream);
 	return SOMA_STATUS_OK;
 }

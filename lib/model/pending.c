@@ -36,7 +36,7 @@ soma__pending_follow(struct soma_model *model, struct soma__stream *stream)
 	if (stream->followed || !(model->policy.reuse & (SOMA_REUSE_FOLLOW_EVENTS | SOMA_REUSE_INTERNAL)))
 		return true;
 	if (!soma__slab_reserve(&model->index.trees, model->arena,
-				stream->pending_count + 2 * model->unfiled + 8))
+				stream->pending_count + 2 * soma__unfiled(model) + 8))
 		return false;
 	stream->followed = true;
 	model->headroom = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ladder of an allocation: shelves, the queue, followed events, growing, and what
- * is tried only when growing failed.  Each rung is a function; the order is in
- * soma__place().  Not thread-safe, like the model.
+ * The ladder of an allocation behind its first rung: the queue, followed events, growing, and
+ * what is tried only when growing failed.  Each rung is a function; the order is in
+ * soma__place_elsewhere().  Not thread-safe, like the model.
  */
 #include "lib/model/place.h"
 
@@ -14,94 +14,6 @@
 #include "lib/model/pending.h"
 #include "lib/model/queue.h"
 #include "lib/model/segments.h"
-
-static HOT bool
-reuses(const struct soma_model *model, unsigned rule)
-{
-	return (model->policy.reuse & rule) != 0;
-}
-
-static HOT uint64_t
-granules_of(const struct soma_model *model, uint32_t node)
-{
-	uint32_t block = soma__node_at(&model->index, node)->block;
-
-	return soma__block_granules(model, soma__block_at(model, block));
-}
-
-static HOT bool
-holds(const struct soma_model *model, uint32_t node, uint64_t granules)
-{
-	return granules_of(model, node) >= granules;
-}
-
-/* HACKING, "Shelf order". */
-static HOT uint32_t
-find_on(const struct soma_model *model, const struct soma__shelf *shelf, uint64_t granules)
-{
-	uint32_t node;
-
-	if (shelf == NULL || shelf->groups == 0)
-		return 0;
-	if (shelf->best)
-		return soma__trees_find(&model->index, shelf, granules);
-	node = soma__bins_latest(shelf, granules);
-	if (node != 0 && holds(model, node, granules))
-		return node;
-	return soma__bins_find(shelf, granules);
-}
-
-/* Takes from a shelf, if it has a block that serves: 0 if not. */
-static HOT uint32_t
-take_from(struct soma_model *model, const struct soma__keep *keep, unsigned pool, uint64_t granules)
-{
-	uint32_t node = find_on(model, keep->shelf, granules);
-
-	if (node != 0 && model->policy.oversize != 0) {
-		uint64_t block = granules_of(model, node);
-
-		if (!soma__cache_allows(model, granules, block))
-			return 0;
-		if (soma__cache_is_oversize(model, granules))
-			granules = block;
-	}
-	return node != 0 ? soma__keep_take(model, keep, pool, node, granules) : 0;
-}
-
-/* A mapped range's complete blocks have more to them. */
-static HOT uint32_t
-take_mapped(struct soma_model *model, unsigned pool, uint64_t granules)
-{
-	uint32_t node = find_on(model, model->shared[pool], granules);
-
-	return node != 0 ? soma__mapped_take(model, pool, node, granules) : 0;
-}
-
-/* The stream's own shelf, then the shared one. */
-static HOT uint32_t
-take_shelved(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules)
-{
-	const struct soma__keep own = { .shelf = stream->own[pool],
-					.stream = stream,
-					.state = SOMA__NODE_PENDING };
-	const struct soma__keep shared = { .shelf = model->shared[pool], .state = SOMA__NODE_COMPLETE };
-	const struct soma__keep home = { .shelf = stream->own[pool], .state = SOMA__NODE_COMPLETE };
-	uint32_t block = 0;
-
-	if (model->shelves_apart) {
-		if (!model->is_mapped) {
-			model->searches += model->policy.collect_above != 0 &&
-					   pool + 1 == model->policy.pool_count;
-			return take_from(model, &home, pool, granules);
-		}
-		if (reuses(model, SOMA_REUSE_SAME_STREAM))
-			block = take_from(model, &own, pool, granules);
-		return block != 0 ? block : take_mapped(model, pool, granules);
-	}
-	if (reuses(model, SOMA_REUSE_SAME_STREAM))
-		block = take_from(model, &own, pool, granules);
-	return block != 0 ? block : take_from(model, &shared, pool, granules);
-}
 
 /* The lesser of two tree nodes by (size, address); 0 is none. */
 static uint32_t
@@ -152,12 +64,12 @@ find_near(const struct soma_model *model, const struct soma__shelf *shelf, uint6
 
 	if (shelf == NULL || shelf->best || group >= shelf->group_count)
 		return 0;
-	heads = shelf->bins[group]->head[class % SOMA__CLASSES_PER_GROUP];
+	heads = &shelf->bins[group]->head[class % SOMA__CLASSES_PER_GROUP * SOMA__REGIONS];
 	for (unsigned region = 0; region < SOMA__REGIONS; region++) {
 		uint32_t node = heads[region];
 
 		for (unsigned i = 0; node != 0 && i < NEAR_MAX; i++) {
-			if (holds(model, node, granules))
+			if (soma__node_holds(model, node, granules))
 				return node;
 			node = soma__node_at(&model->index, node)->shelf_next;
 		}
@@ -172,7 +84,7 @@ find_near_shelved(const struct soma_model *model, const struct soma__stream *str
 {
 	uint32_t node = 0;
 
-	if (model->policy.per_stream || reuses(model, SOMA_REUSE_SAME_STREAM))
+	if (model->policy.per_stream || soma__reuses(model, SOMA_REUSE_SAME_STREAM))
 		node = find_near(model, stream->own[pool], granules);
 	if (node == 0 && !model->policy.per_stream)
 		node = find_near(model, model->shared[pool], granules);
@@ -286,7 +198,7 @@ static enum soma_status
 place_without_growing(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
 		      struct soma__placement *placement)
 {
-	bool internal = reuses(model, SOMA_REUSE_INTERNAL);
+	bool internal = soma__reuses(model, SOMA_REUSE_INTERNAL);
 	uint32_t near = find_near_shelved(model, stream, pool, granules);
 
 	if (near != 0) {
@@ -313,17 +225,16 @@ place_without_growing(struct soma_model *model, struct soma__stream *stream, uns
 	return SOMA_STATUS_OUT_OF_DEVICE_MEMORY;
 }
 
-/* What the shelves do not have. */
-static __attribute__((noinline)) enum soma_status
-place_elsewhere(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
-		struct soma__placement *placement)
+enum soma_status
+soma__place_elsewhere(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
+		      struct soma__placement *placement)
 {
 	enum soma__growth growth;
 	uint32_t node;
 
-	if (soma__queue_length(model) != 0) {
-		soma__queue_file(model, soma__queue_length(model));
-		placement->block = take_shelved(model, stream, pool, granules);
+	if (model->queue.length != 0) {
+		soma__queue_file_all(model);
+		placement->block = soma__place_shelved(model, stream, pool, granules);
 		if (placement->block != 0)
 			return SOMA_STATUS_OK;
 	}
@@ -334,16 +245,17 @@ place_elsewhere(struct soma_model *model, struct soma__stream *stream, unsigned 
 			return SOMA_STATUS_OK;
 		}
 	}
-	node = reuses(model, SOMA_REUSE_FOLLOW_EVENTS) ? find_followed(model, stream, pool, granules) : 0;
+	node = soma__reuses(model, SOMA_REUSE_FOLLOW_EVENTS) ? find_followed(model, stream, pool, granules)
+							     : 0;
 	if (node != 0) {
 		placement->block = soma__block_take(model, node, granules);
 		return SOMA_STATUS_OK;
 	}
-	if (soma__cache_collects(model) && !(soma__segments_reserve_growth(model, stream, pool, granules) &&
-					     soma__cache_collect(model)))
+	if (soma__cache_collects(model) &&
+	    !(soma__segments_reserve_growth(model, stream, pool, granules) && soma__cache_collect(model)))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	/* Growing serves as well where the wait cannot be had. */
-	if (stream->blocking && reuses(model, SOMA_REUSE_FOLLOW_EVENTS) &&
+	if (stream->blocking && soma__reuses(model, SOMA_REUSE_FOLLOW_EVENTS) &&
 	    reserve_wait(model, stream, REACH_IMPLICIT) &&
 	    take_by_wait(model, stream, pool, granules, placement, REACH_IMPLICIT) == SOMA_STATUS_OK)
 		return SOMA_STATUS_OK;
@@ -351,14 +263,4 @@ place_elsewhere(struct soma_model *model, struct soma__stream *stream, unsigned 
 	if (growth != SOMA__GROWTH_REFUSED)
 		return soma__growth_status(growth);
 	return place_without_growing(model, stream, pool, granules, placement);
-}
-
-enum soma_status
-soma__place(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules,
-	    struct soma__placement *placement)
-{
-	placement->block = take_shelved(model, stream, pool, granules);
-	if (placement->block != 0)
-		return SOMA_STATUS_OK;
-	return place_elsewhere(model, stream, pool, granules, placement);
 }

@@ -18,10 +18,10 @@
 #define MAPPED_PAGE (2 * MIB)
 #define MAPPED_RANGE ((uint64_t)1 << 40)
 
-/* So many frees wait, half of them filed at a time: what a loop frees and allocates again
- * comes back whole.  Above so many live blocks a free's records are no longer in the
+/* Of the latest frees twice so many wait, and so many are filed at a time: what a loop frees and
+ * allocates again comes back whole.  Above so many live blocks a free's records are no longer in the
  * cache when they are needed: from there on they are fetched ahead. */
-#define BATCH 128
+#define BATCH 256
 #define BATCH_ABOVE 20000
 
 static const struct soma_policy presets[] = {

@@ -4,170 +4,127 @@
 
 #include "lib/model/blocks.h"
 
-_Static_assert(sizeof(struct soma__queued) == 32, "an entry is half a cache line");
-_Static_assert(2 * SOMA_POLICY_BATCH_MAX < UINT16_MAX, "names of entries are 16 bits");
+_Static_assert(sizeof(struct soma__queued) == 24, "an entry is 24 bytes");
 _Static_assert(SOMA_POLICY_POOLS_MAX <= 2, "a key has one bit for the size pool");
 
 bool
 soma__queue_create(struct soma_model *model)
 {
 	struct soma__queue *queue = &model->queue;
-	uint32_t count = 2 * model->policy.batch + 1, heads = 4;
+	uint32_t count = 2;
 
-	while (heads < 2 * count)
-		heads *= 2;
-	queue->shift = 64U - (unsigned)__builtin_ctz(heads);
-	queue->entries = soma__arena_calloc(model->arena, count * sizeof *queue->entries, 64);
-	queue->heads = soma__arena_calloc(model->arena, heads * sizeof *queue->heads, 64);
-	if (queue->entries == NULL || queue->heads == NULL)
-		return false;
-	for (uint32_t name = count - 1; name > 0; name--) {
-		queue->entries[name].newer = queue->spare;
-		queue->spare = (uint16_t)name;
-	}
-	return true;
+	while (count < 2 * model->policy.batch)
+		count *= 2;
+	queue->mask = count - 1;
+	queue->full = 2 * model->policy.batch;
+	queue->shift = 64U - 1U - (unsigned)__builtin_ctz(count);
+	queue->ring = soma__arena_calloc(model->arena, count * sizeof *queue->ring, 64);
+	queue->latest = soma__arena_calloc(model->arena, (size_t)2 * count * sizeof *queue->latest, 64);
+	return queue->ring != NULL && queue->latest != NULL;
 }
 
-/* Reads the block: its size, for the key, and what leaves the accounts. */
+/* Reads the block: what leaves the accounts. */
 static HOT void
-measure(struct soma_model *model, struct soma__queued *entry)
+settle(struct soma_model *model, const struct soma__queued *queued)
 {
-	const struct soma__block *block = soma__block_at(model, entry->block);
-	uint64_t granules = soma__block_granules(model, block), capacity = soma__bytes(model, granules);
+	const struct soma__block *block = soma__block_at(model, queued->block);
+	uint64_t capacity = soma__bytes(model, soma__block_granules(model, block));
 
-	entry->key = soma__queue_key(
-		entry->slot, soma__segment_at(model, soma__block_segment(block))->pool, granules);
 	model->stats.capacity -= capacity;
 	model->stats.used -= capacity - block->waste;
-}
-
-static HOT void
-offer(struct soma_model *model, uint16_t name)
-{
-	struct soma__queued *entry = soma__queue_at(model, name);
-	uint16_t *head = soma__queue_head(model, entry->key);
-
-	entry->offered = true;
-	entry->chain_previous = 0;
-	entry->chain_next = *head;
-	soma__queue_at(model, *head)->chain_previous = name;
-	*head = name;
-}
-
-static void
-offer_next_waiting(struct soma_model *model)
-{
-	struct soma__queue *queue = &model->queue;
-	uint16_t name = queue->first_waiting;
-	struct soma__queued *entry = soma__queue_at(model, name);
-
-	if (entry->key == 0)
-		measure(model, entry);
-	queue->first_waiting = entry->newer;
-	queue->waiting--;
-	offer(model, name);
-}
-
-/* The newest entry waits; others may have waited long enough. */
-static __attribute__((noinline)) void
-wait_and_offer(struct soma_model *model, uint16_t name, bool few)
-{
-	struct soma__queue *queue = &model->queue;
-
-	if (queue->first_waiting == 0)
-		queue->first_waiting = name;
-	queue->waiting++;
-	if (few) {
-		while (queue->waiting > 0)
-			offer_next_waiting(model);
-		queue->asked = 0;
-		return;
-	}
-	__builtin_prefetch(soma__block_at(model, soma__queue_at(model, name)->block), 1);
-	if (queue->asked == 0)
-		queue->asked = name;
-	if (queue->waiting > SOMA__QUEUE_LAG / 2) {
-		const struct soma__queued *half = soma__queue_at(model, queue->asked);
-
-		__builtin_prefetch(soma__block_at(model, soma__block_at(model, half->block)->next), 1);
-		queue->asked = half->newer;
-	}
-	if (queue->waiting > SOMA__QUEUE_LAG)
-		offer_next_waiting(model);
-}
-
-void
-soma__queue_push(struct soma_model *model, const struct soma__stream *stream, uint32_t block,
-		 uint64_t position)
-{
-	struct soma__queue *queue = &model->queue;
-	uint16_t name = queue->spare;
-	struct soma__queued *entry = soma__queue_at(model, name);
-	bool few = model->stats.live_count - 1 <= model->policy.batch_above;
-
-	queue->spare = entry->newer;
-	*entry = (struct soma__queued){ .block = block,
-					.slot = soma__stream_slot(stream),
-					.position = position & (((uint64_t)1 << 48) - 1),
-					.older = queue->newest };
-	if (queue->newest != 0)
-		soma__queue_at(model, queue->newest)->newer = name;
-	else
-		queue->oldest = name;
-	queue->newest = name;
-	queue->length++;
-	model->unfiled++;
-	if (few && queue->waiting == 0) {
-		measure(model, entry);
-		offer(model, name);
-	} else {
-		wait_and_offer(model, name, few);
-	}
-}
-
-void
-soma__queue_unsettled(const struct soma_model *model, uint64_t *used, uint64_t *capacity)
-{
-	*used = *capacity = 0;
-	for (uint32_t name = model->queue.first_waiting; name != 0; name = soma__queue_at(model, name)->newer) {
-		const struct soma__queued *entry = soma__queue_at(model, name);
-		const struct soma__block *block = soma__block_at(model, entry->block);
-		uint64_t bytes = soma__bytes(model, soma__block_granules(model, block));
-
-		if (entry->key != 0)
-			continue;
-		*capacity += bytes;
-		*used += bytes - block->waste;
-	}
 }
 
 void
 soma__queue_settle(struct soma_model *model)
 {
-	for (uint32_t name = model->queue.first_waiting; name != 0; name = soma__queue_at(model, name)->newer) {
-		struct soma__queued *entry = soma__queue_at(model, name);
+	struct soma__queue *queue = &model->queue;
 
-		if (entry->key == 0)
-			measure(model, entry);
+	while (queue->settled != queue->next)
+		settle(model, soma__queue_at(queue, queue->settled++));
+}
+
+static HOT void
+offer_next(struct soma_model *model)
+{
+	struct soma__queue *queue = &model->queue;
+	uint32_t number = queue->offered++;
+	bool settled = queue->settled != number;
+
+	queue->settled += !settled;
+	soma__queue_offer(model, soma__queue_at(queue, number), number, settled);
+}
+
+static HOT enum soma_status
+file_if_due(struct soma_model *model)
+{
+	struct soma__queue *queue = &model->queue;
+
+	return queue->next - queue->oldest == queue->full ? soma__queue_file_batch(model) : SOMA_STATUS_OK;
+}
+
+enum soma_status
+soma__queue_wait(struct soma_model *model)
+{
+	struct soma__queue *queue = &model->queue;
+	uint32_t waiting = queue->next - queue->offered;
+
+	__builtin_prefetch(soma__block_at(model, soma__queue_at(queue, queue->next - 1)->block), 1);
+	if (waiting > SOMA__QUEUE_LAG / 2) {
+		uint32_t half = soma__queue_at(queue, queue->next - 1 - SOMA__QUEUE_LAG / 2)->block;
+
+		__builtin_prefetch(soma__block_at(model, soma__block_at(model, half)->next), 1);
+	}
+	if (waiting > SOMA__QUEUE_LAG)
+		offer_next(model);
+	return file_if_due(model);
+}
+
+enum soma_status
+soma__queue_catch_up(struct soma_model *model)
+{
+	while (model->queue.offered != model->queue.next)
+		offer_next(model);
+	return file_if_due(model);
+}
+
+enum soma_status
+soma__queue_file_batch(struct soma_model *model)
+{
+	soma__queue_file(model, model->queue.oldest + model->policy.batch);
+	return SOMA_STATUS_OK;
+}
+
+void
+soma__queue_unsettled(const struct soma_model *model, uint64_t *used, uint64_t *capacity)
+{
+	const struct soma__queue *queue = &model->queue;
+
+	*used = *capacity = 0;
+	for (uint32_t number = queue->settled; number != queue->next; number++) {
+		const struct soma__block *block = soma__block_at(model, soma__queue_at(queue, number)->block);
+		uint64_t bytes = soma__bytes(model, soma__block_granules(model, block));
+
+		*capacity += bytes;
+		*used += bytes - block->waste;
 	}
 }
 
 #define FETCH_MAX 32
 
-/* Asks for what filing will touch, in rounds of misses taken together: the buckets and
+/* Asks for what filing will touch, in rounds of misses taken together: the lookup's lines and
  * neighbours of the blocks, the nodes of those that are free, the nodes beside those on their lists.
- * Index 0 stands for what is not there: asking for it costs less than a branch.  (Inline
+ * Name 0 stands for what is not there: asking for it costs less than a branch.  (Inline
  * because a call to a function that only fetches has no effect that a compiler knows of:
  * it would be dropped.) */
 static HOT void
-fetch(const struct soma_model *model, uint32_t count)
+fetch(const struct soma_model *model, const struct soma__queued *const queued[], uint32_t count)
 {
-	uint32_t names[2 * FETCH_MAX], entry = model->queue.oldest;
+	uint32_t names[2 * FETCH_MAX];
 
-	for (uint32_t i = 0; i < count; i++, entry = soma__queue_at(model, entry)->newer) {
-		const struct soma__block *block = soma__block_at(model, soma__queue_at(model, entry)->block);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct soma__block *block = soma__block_at(model, queued[i]->block);
 
-		soma__lookup_fetch(&model->lookup, soma__block_address(block));
+		__builtin_prefetch(soma__lookup_entry(&model->lookup, block->entry), 1);
 		names[2 * i] = block->previous;
 		names[2 * i + 1] = block->next;
 		__builtin_prefetch(soma__block_at(model, block->previous), 1);
@@ -191,30 +148,32 @@ fetch(const struct soma_model *model, uint32_t count)
 	}
 }
 
-static void
-file_oldest(struct soma_model *model)
+static HOT void
+file(struct soma_model *model, const struct soma__queued *queued)
 {
-	uint32_t name = model->queue.oldest;
-	struct soma__queued *entry = soma__queue_at(model, name);
-
-	if (entry->key == 0)
-		measure(model, entry);
-	soma__queue_remove(model, name);
-	soma__lookup_remove(&model->lookup, &model->blocks,
-			    soma__block_address(soma__block_at(model, entry->block)), entry->block);
-	soma__block_pend(model, model->streams[entry->slot], entry->block, entry->position);
+	soma__lookup_remove(&model->lookup, &model->blocks, soma__block_at(model, queued->block));
+	soma__block_pend(model, model->streams[soma__queued_slot(queued)], queued->block, queued->position);
 }
 
 void
-soma__queue_file(struct soma_model *model, uint32_t count)
+soma__queue_file(struct soma_model *model, uint32_t until)
 {
-	while (count > 0) {
-		uint32_t some = count < FETCH_MAX ? count : FETCH_MAX;
+	struct soma__queue *queue = &model->queue;
+	const struct soma__queued *queued[FETCH_MAX];
 
-		if (some > 1 && model->stats.live_count > model->policy.batch_above)
-			fetch(model, some);
-		for (uint32_t i = 0; i < some; i++)
-			file_oldest(model);
-		count -= some;
+	while ((int32_t)(until - queue->offered) > 0)
+		offer_next(model);
+	while (queue->oldest != until) {
+		uint32_t count = 0;
+
+		while (count < FETCH_MAX && queue->oldest != until) {
+			queued[count] = soma__queue_at(queue, queue->oldest++);
+			count += queued[count]->key != SOMA__QUEUE_SERVED;
+		}
+		if (count > 1 && !soma__queue_few_live(model))
+			fetch(model, queued, count);
+		queue->length -= count;
+		for (uint32_t i = 0; i < count; i++)
+			file(model, queued[i]);
 	}
 }

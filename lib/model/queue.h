@@ -6,12 +6,15 @@
  * in the queue serves a request of its very size without being joined with its
  * neighbours and split from them again.  The others are filed in batches, when every
  * record that filing touches was asked for and is here: past some number of blocks each
- * would be a cache miss.  A free itself touches only the pointer lookup's bucket then;
+ * would be a cache miss.  A free itself touches only the pointer lookup's line then;
  * even its accounts are settled a few frees later, and readers subtract what is not
  * settled yet.
  *
- * Entries are in a list by age, and once they are offered in a hash table by stream,
- * size pool and size.
+ * The queue is a ring in which frees keep the place of their number.  Those offered are
+ * found by a hash of stream, size pool and size: of each hash the latest, and from each
+ * the one before it.  What is filed leaves at the old end, where such a chain ends, and
+ * so nothing has to be taken out of the chains for it: a number that does not wait any
+ * more is their end.
  */
 #ifndef SOMA_LIB_MODEL_QUEUE_H
 #define SOMA_LIB_MODEL_QUEUE_H
@@ -27,110 +30,128 @@ bool soma__queue_create(struct soma_model *model);
 static inline bool
 soma__queue_exists(const struct soma_model *model)
 {
-	return model->queue.entries != NULL;
+	return model->queue.ring != NULL;
 }
 
-static inline uint32_t
-soma__queue_length(const struct soma_model *model)
+static HOT struct soma__queued *
+soma__queue_at(const struct soma__queue *queue, uint32_t number)
 {
-	return model->queue.length;
+	return &queue->ring[number & queue->mask];
 }
 
-static inline struct soma__queued *
-soma__queue_at(const struct soma_model *model, uint32_t name)
+/* What an entry is found by: the stream's part, and all of it. */
+static HOT uint64_t
+soma__queue_stream_key(uint32_t slot)
 {
-	return &model->queue.entries[name];
+	return (uint64_t)slot << (SOMA__ADDRESS_BITS + 1);
 }
 
-/* What an entry is found by; not 0, since no block is empty. */
-static inline uint64_t
-soma__queue_key(uint32_t slot, unsigned pool, uint64_t granules)
+static HOT uint64_t
+soma__queue_key(uint64_t stream_key, unsigned pool, uint64_t granules)
 {
-	return (uint64_t)slot << (SOMA__ADDRESS_BITS + 1) | (uint64_t)pool << SOMA__ADDRESS_BITS | granules;
+	return stream_key | (uint64_t)pool << SOMA__ADDRESS_BITS | granules;
 }
 
-static inline uint16_t *
-soma__queue_head(const struct soma_model *model, uint64_t key)
-{
-	return &model->queue.heads[key * UINT64_C(0x9e3779b97f4a7c15) >> model->queue.shift];
-}
+#define SOMA__QUEUE_SERVED UINT64_MAX /* in place of a key: the block is live again */
 
-/* Takes an entry out of the queue. */
-static HOT void
-soma__queue_remove(struct soma_model *model, uint32_t name)
-{
-	struct soma__queue *queue = &model->queue;
-	struct soma__queued *entry = soma__queue_at(model, name);
-
-	if (entry->offered) {
-		if (entry->chain_previous != 0)
-			soma__queue_at(model, entry->chain_previous)->chain_next = entry->chain_next;
-		else
-			*soma__queue_head(model, entry->key) = entry->chain_next;
-		/* Entry 0 is nobody's: writing to it costs less than asking. */
-		soma__queue_at(model, entry->chain_next)->chain_previous = entry->chain_previous;
-	} else {
-		queue->waiting--;
-		if (queue->first_waiting == name)
-			queue->first_waiting = entry->newer;
-		if (queue->asked == name)
-			queue->asked = entry->newer;
-	}
-	if (entry->older != 0)
-		soma__queue_at(model, entry->older)->newer = entry->newer;
-	else
-		queue->oldest = entry->newer;
-	if (entry->newer != 0)
-		soma__queue_at(model, entry->newer)->older = entry->older;
-	else
-		queue->newest = entry->older;
-	entry->newer = queue->spare;
-	queue->spare = (uint16_t)name;
-	queue->length--;
-	model->unfiled--;
-}
-
-/* The latest queued free of the stream that is offered and has this very size: its entry, or 0. */
 static HOT uint32_t
-soma__queue_find(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
+soma__queued_slot(const struct soma__queued *queued)
+{
+	return (uint32_t)(queued->key >> (SOMA__ADDRESS_BITS + 1));
+}
+
+static HOT uint32_t *
+soma__queue_latest(const struct soma__queue *queue, uint64_t key)
+{
+	return &queue->latest[key * UINT64_C(0x9e3779b97f4a7c15) >> queue->shift];
+}
+
+/* The block of the latest queued free of the stream that is offered and has this very
+ * size, for an allocation; 0 if there is none. */
+static HOT uint32_t
+soma__queue_take(struct soma__queue *queue, const struct soma__stream *stream, unsigned pool,
 		 uint64_t granules)
 {
-	uint64_t key = soma__queue_key(soma__stream_slot(stream), pool, granules);
-	uint32_t name = *soma__queue_head(model, key);
+	uint64_t key = soma__queue_key(stream->queue_key, pool, granules);
+	uint32_t before = queue->next - queue->oldest, *link = soma__queue_latest(queue, key);
 
-	while (name != 0 && soma__queue_at(model, name)->key != key)
-		name = soma__queue_at(model, name)->chain_next;
-	return name;
+	/* Each is before the one that names it, or is the number of a free long gone. */
+	for (uint32_t age; (age = *link - queue->oldest) < before; before = age) {
+		struct soma__queued *queued = soma__queue_at(queue, *link);
+
+		if (queued->key == key) {
+			*link = queued->earlier;
+			queued->key = SOMA__QUEUE_SERVED;
+			queue->length--;
+			return queued->block;
+		}
+		link = &queued->earlier;
+	}
+	return 0;
 }
 
-/* Takes that block out again, for an allocation; 0 if there is none. */
-static HOT uint32_t
-soma__queue_take(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t granules)
+static HOT bool
+soma__queue_few_live(const struct soma_model *model)
 {
-	uint32_t name;
-
-	if (soma__queue_length(model) == 0)
-		return 0;
-	name = soma__queue_find(model, stream, pool, granules);
-	if (name == 0)
-		return 0;
-	soma__queue_remove(model, name);
-	stream->pending_count--;
-	model->stats.pending_free_count--;
-	return soma__queue_at(model, name)->block;
+	return model->stats.live_count <= model->policy.batch_above;
 }
 
-/* The nodes and trees that filing needs must have been reserved. */
-void soma__queue_push(struct soma_model *model, const struct soma__stream *stream, uint32_t block,
-		      uint64_t position);
+/* Reads the block, and has it found by what it is; `settled`: it left the accounts before. */
+static HOT void
+soma__queue_offer(struct soma_model *model, struct soma__queued *queued, uint32_t number, bool settled)
+{
+	const struct soma__block *block = soma__block_at(model, queued->block);
+	uint64_t granules = soma__block_granules(model, block), capacity = soma__bytes(model, granules);
+	unsigned pool = soma__segment_at(model, soma__block_segment(block))->pool;
+	uint64_t key = soma__queue_key(queued->key, pool, granules);
+	uint32_t *latest = soma__queue_latest(&model->queue, key);
 
-/* Files the `count` oldest. */
-void soma__queue_file(struct soma_model *model, uint32_t count);
+	queued->key = key;
+	queued->earlier = *latest;
+	*latest = number;
+	if (settled)
+		return;
+	model->stats.capacity -= capacity;
+	model->stats.used -= capacity - block->waste;
+}
+
+/* What follows when the latest free is not to be offered at once, or others before it are to be,
+ * too; and when a batch is due.  These return OK. */
+enum soma_status soma__queue_wait(struct soma_model *model);
+enum soma_status soma__queue_catch_up(struct soma_model *model);
+enum soma_status soma__queue_file_batch(struct soma_model *model);
+
+/* The block of a link in the pointer lookup was freed.  The nodes and trees that filing
+ * needs must have been reserved.  Returns OK. */
+static HOT enum soma_status
+soma__queue_push(struct soma_model *model, const struct soma__stream *stream, uint32_t *link,
+		 uint64_t position)
+{
+	struct soma__queue *queue = &model->queue;
+	uint32_t number = queue->next++;
+	struct soma__queued *queued = soma__queue_at(queue, number);
+
+	queued->block = *link;
+	queued->key = stream->queue_key;
+	queued->position = position;
+	*link |= SOMA__LINK_FREED;
+	queue->length++;
+	if (!soma__queue_few_live(model))
+		return soma__queue_wait(model);
+	if (queue->offered != number)
+		return soma__queue_catch_up(model);
+	soma__queue_offer(model, queued, number, false);
+	queue->offered = queue->settled = number + 1;
+	return number + 1 - queue->oldest == queue->full ? soma__queue_file_batch(model) : SOMA_STATUS_OK;
+}
+
+/* Files the oldest, up to this number. */
+void soma__queue_file(struct soma_model *model, uint32_t until);
 
 static inline void
 soma__queue_file_all(struct soma_model *model)
 {
-	soma__queue_file(model, soma__queue_length(model));
+	soma__queue_file(model, model->queue.next);
 }
 
 /* Brings stats.used and stats.capacity up to date. */

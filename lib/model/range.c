@@ -19,7 +19,8 @@ soma__range_create(struct soma_model *model)
 
 	if (!soma__slab_reserve(&model->segment_slab, model->arena, 1) || !soma__shelf_make(model, 0, 1))
 		return false;
-	model->range = soma__slab_take(&model->segment_slab, sizeof(struct soma__segment));
+	model->range = soma__slab_take(&model->segment_slab, sizeof(struct soma__segment),
+				       sizeof(struct soma__segment));
 	segment = soma__segment_at(model, model->range);
 	*segment = (struct soma__segment){ .address = model->index.base, .end = model->index.base };
 	return true;

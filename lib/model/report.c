@@ -21,6 +21,7 @@ soma_model_stats(const struct soma_model *model, struct soma_model_stats *stats,
 	soma__queue_unsettled(model, &used, &capacity);
 	now.used -= used;
 	now.capacity -= capacity;
+	now.pending_free_count += model->queue.length;
 	memset(stats, 0, size);
 	memcpy(stats, &now, size < sizeof now ? size : sizeof now);
 }
@@ -58,17 +59,21 @@ soma__model_pends(const struct soma_model *model, uint64_t least, unsigned shift
 	return pending >= least && pending > model->stats.capacity >> shift;
 }
 
-#define GETTER(name)                                                                                        \
-	uint64_t soma_model_##name(const struct soma_model *model)                                          \
-	{                                                                                                   \
-		if (offsetof(struct soma_model_stats, name) == offsetof(struct soma_model_stats, used))     \
-			return settled_used(model);                                                         \
-		if (offsetof(struct soma_model_stats, name) == offsetof(struct soma_model_stats, capacity)) \
-			return settled_capacity(model);                                                     \
-		return model->stats.name;                                                                   \
+#define IS(name, other) (offsetof(struct soma_model_stats, name) == offsetof(struct soma_model_stats, other))
+#define GETTER(name)                                                    \
+	uint64_t soma_model_##name(const struct soma_model *model)      \
+	{                                                               \
+		if (IS(name, used))                                     \
+			return settled_used(model);                     \
+		if (IS(name, capacity))                                 \
+			return settled_capacity(model);                 \
+		if (IS(name, pending_free_count))                       \
+			return model->stats.name + model->queue.length; \
+		return model->stats.name;                               \
 	}
 SOMA_MODEL_COUNTER_MAP(GETTER)
 #undef GETTER
+#undef IS
 
 void
 soma_model_reset_peaks(struct soma_model *model)
@@ -119,13 +124,15 @@ struct walk {
 static const struct soma__queued *
 queued(const struct soma_model *model, uint32_t block)
 {
-	uint64_t address = soma__block_address(soma__block_at(model, block));
+	const struct soma__queue *queue = &model->queue;
+	uint32_t entry = soma__block_at(model, block)->entry;
 
-	if (soma__lookup_live(&model->lookup, &model->blocks, address) != NULL)
+	if ((*soma__lookup_entry(&model->lookup, entry) & SOMA__LINK_FREED) == 0)
 		return NULL;
-	for (uint32_t name = model->queue.oldest; name != 0; name = soma__queue_at(model, name)->newer)
-		if (soma__queue_at(model, name)->block == block)
-			return soma__queue_at(model, name);
+	for (uint32_t number = queue->oldest; number != queue->next; number++)
+		if (soma__queue_at(queue, number)->block == block &&
+		    soma__queue_at(queue, number)->key != SOMA__QUEUE_SERVED)
+			return soma__queue_at(queue, number);
 	return NULL;
 }
 
@@ -175,7 +182,7 @@ describe(const struct soma_model *model, uint32_t name, struct soma_extent *exte
 		return;
 	}
 	extent->kind = SOMA_EXTENT_PENDING;
-	extent->stream = model->streams[free->slot]->id;
+	extent->stream = model->streams[soma__queued_slot(free)]->id;
 	extent->seq = free->position;
 	extent->stranded = true;
 }

@@ -90,7 +90,8 @@ static uint32_t
 add_segment(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t address,
 	    uint64_t granules)
 {
-	uint32_t name = soma__slab_take(&model->segment_slab, sizeof(struct soma__segment));
+	uint32_t name = soma__slab_take(&model->segment_slab, sizeof(struct soma__segment),
+					sizeof(struct soma__segment));
 	struct soma__segment *segment = soma__segment_at(model, name);
 
 	*segment = (struct soma__segment){
@@ -296,12 +297,14 @@ soma__segments_reserve_release(struct soma_model *model)
 
 	if (model->is_mapped)
 		return soma__mapped_reserve_release(model, UINT64_MAX);
-	blocks = soma__is_range(model) ? model->stats.free_block_count + model->stats.pending_free_count
+	blocks = soma__is_range(model) ? model->stats.free_block_count + model->stats.pending_free_count +
+						 model->queue.length
 				       : model->stats.segment_count;
 
 	model->headroom = 0;
 	return soma__slab_reserve(&model->index.trees, model->arena,
-				  (uint32_t)blocks + 2 * model->unfiled + SOMA__RECORDS_PER_OPERATION) &&
+				  (uint32_t)blocks + 2 * soma__unfiled(model) +
+					  SOMA__RECORDS_PER_OPERATION) &&
 	       soma__blocks_refill(model);
 }
 

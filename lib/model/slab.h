@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slabs: tables of fixed-size records named by 32-bit indices.
+ * Slabs: tables of fixed-size records with 32-bit names.
  *
- * A slab is one array, so that finding a record is one multiplication; it grows by
- * doubling, which moves it: pointers to records are good until the next reservation.
- * Index 0 is no record, but its memory is there.  A freed record is the next one handed
+ * A slab is one array, and a name the record's place in it in units of SOMA__NAME_UNIT bytes,
+ * so that finding a record takes no arithmetic but an address's own; where names must be
+ * short, the unit is the record.  The array grows by doubling, which moves it:
+ * pointers to records are good until the next reservation.
+ * Name 0 is no record, but its memory is there.  A freed record is the next one handed
  * out, so that it is still in the cache.  Taking a record cannot fail after it was
  * reserved: an operation reserves first and changes things then.
  */
@@ -18,13 +20,15 @@
 
 #include "lib/arena/arena.h"
 
+#define SOMA__NAME_UNIT 8
+
 struct soma__slab {
 	char *records;
 	uint32_t record_size;
 	uint32_t limit;     /* most records there may be */
 	uint32_t free_head; /* freed records, linked through their first four bytes */
 	uint32_t free_count;
-	uint32_t fresh; /* the lowest index never handed out */
+	uint32_t fresh; /* records ever handed out, and the one that is none */
 	uint32_t capacity;
 };
 
@@ -46,35 +50,35 @@ soma__slab_reserve(struct soma__slab *slab, struct soma__arena *arena, uint32_t 
 	return soma__slab_spare(slab) >= count || soma__slab_grow(slab, arena, count);
 }
 
-/* The caller knows the record's type and so its size. */
+/* The unit is a constant to the caller; a multiple of it is the record's size. */
 static inline void *
-soma__slab_at(const struct soma__slab *slab, uint32_t index, size_t record_size)
+soma__slab_at(const struct soma__slab *slab, uint32_t name, size_t unit)
 {
-	return slab->records + index * record_size;
+	return slab->records + name * unit;
 }
 
 static inline uint32_t
-soma__slab_take(struct soma__slab *slab, size_t record_size)
+soma__slab_take(struct soma__slab *slab, size_t record_size, size_t unit)
 {
-	uint32_t index = slab->free_head;
+	uint32_t name = slab->free_head;
 
-	if (index == 0) {
+	if (name == 0) {
 #ifdef SOMA_SANITIZERS
 		if (slab->fresh >= slab->capacity) /* it was not reserved, and no sanitizer sees it */
 			__builtin_trap();
 #endif
-		return slab->fresh++;
+		return slab->fresh++ * (uint32_t)(record_size / unit);
 	}
-	memcpy(&slab->free_head, soma__slab_at(slab, index, record_size), sizeof slab->free_head);
+	memcpy(&slab->free_head, soma__slab_at(slab, name, unit), sizeof slab->free_head);
 	slab->free_count--;
-	return index;
+	return name;
 }
 
 static inline void
-soma__slab_give(struct soma__slab *slab, uint32_t index, size_t record_size)
+soma__slab_give(struct soma__slab *slab, uint32_t name, size_t unit)
 {
-	memcpy(soma__slab_at(slab, index, record_size), &slab->free_head, sizeof slab->free_head);
-	slab->free_head = index;
+	memcpy(soma__slab_at(slab, name, unit), &slab->free_head, sizeof slab->free_head);
+	slab->free_head = name;
 	slab->free_count++;
 }
 

@@ -57,14 +57,15 @@ struct soma__clock {
 
 struct soma__stream {
 	uint64_t id;
+	uint64_t takes; /* its id, and once it is destroyed none that its slot can have */
 	uint64_t submitted, executed, observed;
+	uint64_t queue_key;                      /* its part of a key in the queue */
 	uint64_t barrier;                        /* pending frees before it do not join later ones */
 	uint32_t oldest, newest;                 /* pending nodes by position */
 	uint32_t pending_next, pending_previous; /* in model->with_pending, while there are any */
-	uint32_t pending_count;                  /* frees not complete: filed, parked and queued */
+	uint32_t pending_count;                  /* frees not complete, without the queued ones */
 	uint32_t segment_count;                  /* segments made for it (per_stream) */
 	bool exists;                             /* the slot is in use */
-	bool accepts;                            /* not destroyed */
 	bool ordered;                            /* legacy, or blocking: part of the implicit order */
 	bool blocking;                           /* the same, but by waits alone: driven.h */
 	bool followed;                           /* by_size is kept */
@@ -73,32 +74,30 @@ struct soma__stream {
 	uint32_t free_tree;                      /* its node for model->free_slots */
 	uint64_t legacy_seen;                    /* blocking: the legacy stream's `submitted` joined last */
 	struct soma__shelf *own[SOMA_POLICY_POOLS_MAX]; /* NULL until it is needed; the slot keeps them */
-	uint64_t shelved;                               /* granules: own shelves have room for less */
+	uint64_t shelved;                               /* bytes: own shelves have room for less */
 	uint32_t by_size[SOMA_POLICY_POOLS_MAX];        /* pending nodes in a tree by (size, address) */
 	struct soma__clock clock;
 };
 
-/* A free that waits in the queue: half a cache line. */
+/* A free that waits in the queue. */
 struct soma__queued {
-	uint64_t key; /* stream, size pool and size; 0: the block was not looked at yet */
-	uint64_t position : 48;
-	uint64_t offered : 1; /* found by its key */
+	uint64_t key; /* stream; offered: size pool and size, too; or SOMA__QUEUE_SERVED */
+	uint64_t position;
 	uint32_t block;
-	uint32_t slot;
-	uint16_t older, newer;                /* by age; newer: the next spare one */
-	uint16_t chain_previous, chain_next; /* offered: of those with the same hash */
+	uint32_t earlier; /* offered: the one before it with the same hash; gone unless it waits */
 };
 
-/* queue.h; names are indices, 0 is none. */
+/* queue.h; frees are numbered, and those from `oldest` up to `next` wait. */
 struct soma__queue {
-	struct soma__queued *entries; /* NULL: the policy has no batches */
-	uint16_t *heads;              /* of chains */
-	unsigned shift;               /* the chain is hash >> shift */
-	uint32_t length, waiting;     /* entries; those not offered, which are the latest */
-	uint16_t oldest, newest;
-	uint16_t first_waiting; /* the oldest that is not offered */
-	uint16_t asked;         /* the oldest whose block's neighbour was not asked for */
-	uint16_t spare;
+	struct soma__queued *ring; /* of a power of two; NULL: the policy has no batches */
+	uint32_t mask;
+	uint32_t *latest; /* by hash */
+	unsigned shift;   /* the hash's upper bits are what counts */
+	uint32_t oldest, next;
+	uint32_t offered; /* those before it are */
+	uint32_t settled; /* those before it have left the accounts */
+	uint32_t full;    /* so many make a batch due */
+	uint32_t length;  /* those that did not serve again */
 };
 
 /* SOMA_SEGMENTS_MAPPED (mapped.h): what the size pools' ranges have, and their holes. */
@@ -118,8 +117,7 @@ struct soma_model {
 	struct soma_segment_source source;
 	bool has_source;
 	bool is_mapped;                /* SOMA_SEGMENTS_MAPPED */
-	bool shelves_apart;            /* per_stream or mapped: allocations are served another way */
-	struct soma_model_stats stats; /* `used`, `capacity`: see unsettled */
+	struct soma_model_stats stats; /* without what report.c adds for the queue */
 
 	struct soma__arena *arena;
 	struct soma__index index;
@@ -138,7 +136,7 @@ struct soma_model {
 
 	struct soma__queue queue;
 
-	uint32_t unfiled;         /* queued and parked frees: each may need a node and two trees */
+	uint32_t parked;          /* frees on no shelf */
 	uint32_t headroom;        /* operations that have their records: soma__blocks_reserve() */
 	uint32_t segments;        /* tree by (address) */
 	uint32_t idle;            /* tree by (size, address) */
@@ -163,7 +161,7 @@ struct soma_model {
 static inline struct soma__block *
 soma__block_at(const struct soma_model *model, uint32_t block)
 {
-	return soma__slab_at(&model->blocks, block, sizeof(struct soma__block));
+	return soma__slab_at(&model->blocks, block, SOMA__NAME_UNIT);
 }
 
 static inline struct soma__segment *
@@ -187,6 +185,13 @@ soma__block_granules(const struct soma_model *model, const struct soma__block *b
 	return soma__block_end(model, block) - soma__block_address(block);
 }
 
+/* Frees that have no node yet, and may need one and two trees. */
+static inline uint32_t
+soma__unfiled(const struct soma_model *model)
+{
+	return model->parked + model->queue.length;
+}
+
 static inline uint64_t
 soma__bytes(const struct soma_model *model, uint64_t granules)
 {
@@ -194,6 +199,13 @@ soma__bytes(const struct soma_model *model, uint64_t granules)
 }
 
 #define SOMA__SLOT_BITS 20
+
+/* Not destroyed. */
+static inline bool
+soma__stream_accepts(const struct soma__stream *stream)
+{
+	return stream->takes == stream->id;
+}
 
 static inline uint32_t
 soma__stream_slot(const struct soma__stream *stream)

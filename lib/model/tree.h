@@ -29,19 +29,19 @@ struct __attribute__((aligned(64))) soma__tree_node {
 static inline struct soma__tree_node *
 soma__tree_at(const struct soma__slab *slab, uint32_t index)
 {
-	return soma__slab_at(slab, index, sizeof(struct soma__tree_node));
+	return soma__slab_at(slab, index, SOMA__NAME_UNIT);
 }
 
 static inline uint32_t
 soma__tree_take(struct soma__slab *slab)
 {
-	return soma__slab_take(slab, sizeof(struct soma__tree_node));
+	return soma__slab_take(slab, sizeof(struct soma__tree_node), SOMA__NAME_UNIT);
 }
 
 static inline void
 soma__tree_give(struct soma__slab *slab, uint32_t node)
 {
-	soma__slab_give(slab, node, sizeof(struct soma__tree_node));
+	soma__slab_give(slab, node, SOMA__NAME_UNIT);
 }
 
 /* Links in a node whose key, value and record are set. */

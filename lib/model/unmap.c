@@ -48,7 +48,7 @@ head_before(const struct soma__shelf *shelf, unsigned class, unsigned region)
 		slot = (unsigned)found;
 		found = highest_below(bins->regions[slot], SOMA__REGIONS);
 	}
-	return bins->head[slot][found];
+	return bins->head[slot * SOMA__REGIONS + (unsigned)found];
 }
 
 /* The first with a whole page, in descending order of the shelf; 0 if none. */
@@ -179,14 +179,15 @@ soma__unmap_pages(struct soma_model *model, uint64_t pages, bool steal)
 bool
 soma__mapped_reserve_release(struct soma_model *model, uint64_t pages)
 {
-	uint64_t blocks = model->stats.free_block_count + model->stats.pending_free_count;
+	uint64_t blocks =
+		model->stats.free_block_count + model->stats.pending_free_count + model->queue.length;
 	uint32_t count = (uint32_t)(blocks < pages ? blocks : pages) + 4 * SOMA__RECORDS_PER_OPERATION;
 	struct soma__arena *arena = model->arena;
 
 	model->headroom = 0; /* the records that operations count on may be taken */
 	return soma__slab_reserve(&model->blocks, arena, 2 * count) &&
-	       soma__slab_reserve(&model->index.nodes, arena, count + model->unfiled) &&
-	       soma__slab_reserve(&model->index.trees, arena, 2 * (count + model->unfiled));
+	       soma__slab_reserve(&model->index.nodes, arena, count + soma__unfiled(model)) &&
+	       soma__slab_reserve(&model->index.trees, arena, 2 * (count + soma__unfiled(model)));
 }
 
 bool

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pointer lookup against a plain array: also where many granules have one line, where
+ * hashes are equal in all that a line holds of them, and while the table grows.  Looks inside.
+ */
+#include <stdlib.h>
+
+#include "lib/arena/arena.h"
+#include "lib/model/lookup.h"
+#include "tests/unit.h"
+
+#define HASH_BITS SOMA__ADDRESS_BITS
+#define HASH_MASK (((uint64_t)1 << HASH_BITS) - 1)
+
+struct fixture {
+	struct soma__arena *arena;
+	struct soma__slab blocks;
+	struct soma__lookup lookup;
+};
+
+static struct fixture
+set_up(void)
+{
+	struct fixture f = { 0 };
+
+	ck_assert_int_eq(soma__arena_create(&f.arena), SOMA_STATUS_OK);
+	soma__slab_init(&f.blocks, sizeof(struct soma__block), 1 << 20);
+	ck_assert(soma__slab_reserve(&f.blocks, f.arena, 100000));
+	return f;
+}
+
+static void
+tear_down(struct fixture *f)
+{
+	soma__arena_destroy(f->arena);
+}
+
+/* The granule whose hash this is. */
+static uint64_t
+granule_hashed(uint64_t hash)
+{
+	uint64_t odd = soma__lookup_hash(1) >> (64 - HASH_BITS), inverse = odd;
+
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - odd * inverse;
+	return hash * inverse & HASH_MASK;
+}
+
+static uint32_t
+put(struct fixture *f, uint64_t granule)
+{
+	uint32_t name = soma__slab_take(&f->blocks, sizeof(struct soma__block), SOMA__NAME_UNIT);
+	struct soma__block *block = soma__lookup_block(&f->blocks, name);
+
+	*block = (struct soma__block){ .head = soma__block_head(granule, 1, SOMA__BLOCK_LIVE) };
+	ck_assert(soma__lookup_reserve(&f->lookup, &f->blocks, f->arena));
+	soma__lookup_put(&f->lookup, block, granule, name);
+	return name;
+}
+
+static void
+take_out(struct fixture *f, uint32_t name)
+{
+	soma__lookup_remove(&f->lookup, &f->blocks, soma__lookup_block(&f->blocks, name));
+	soma__slab_give(&f->blocks, name, SOMA__NAME_UNIT);
+}
+
+/* The live block there, or 0. */
+static uint32_t
+found(const struct fixture *f, uint64_t granule)
+{
+	const uint32_t *link = soma__lookup_live(&f->lookup, &f->blocks, granule);
+
+	return link != NULL ? *link : 0;
+}
+
+static uint64_t
+random_next(uint64_t *state)
+{
+	*state = *state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+	return *state >> 33;
+}
+
+#define GRANULES 4000
+
+static void
+expect_exactly(const struct fixture *f, const uint64_t *granules, const uint32_t *names)
+{
+	for (int i = 0; i < GRANULES; i++) {
+		ck_assert_uint_eq(found(f, granules[i]), names[i]);
+		if (names[i] != 0)
+			ck_assert_uint_eq(*soma__lookup_entry(&f->lookup,
+							      soma__lookup_block(&f->blocks, names[i])->entry),
+					  names[i]);
+	}
+}
+
+/* Puts and takes out the granules at random, looking at all of them now and then. */
+static void
+compare(uint64_t (*granule)(int i), int steps)
+{
+	static uint64_t granules[GRANULES];
+	static uint32_t names[GRANULES];
+	struct fixture f = set_up();
+	uint64_t state = 1;
+
+	for (int i = 0; i < GRANULES; i++) {
+		granules[i] = granule(i);
+		names[i] = 0;
+	}
+	ck_assert(soma__lookup_reserve(&f.lookup, &f.blocks, f.arena));
+	for (int step = 0; step < steps; step++) {
+		uint64_t i = random_next(&state) % GRANULES;
+
+		if (names[i] == 0) {
+			names[i] = put(&f, granules[i]);
+		} else if (random_next(&state) % 4 != 0 || step > steps / 2) {
+			take_out(&f, names[i]);
+			names[i] = 0;
+		}
+		if (step % 1000 == 0)
+			expect_exactly(&f, granules, names);
+	}
+	expect_exactly(&f, granules, names);
+	for (int i = 0; i < GRANULES; i++)
+		if (names[i] != 0)
+			take_out(&f, names[i]);
+	ck_assert_uint_eq(f.lookup.used, 0);
+	tear_down(&f);
+}
+
+static uint64_t
+in_a_row(int i)
+{
+	return (uint64_t)i + 1;
+}
+
+START_TEST(what_was_put_is_found_and_nothing_else)
+{
+	compare(in_a_row, 100000);
+}
+END_TEST
+
+/* All in the first line, whatever the table's size. */
+static uint64_t
+in_one_line(int i)
+{
+	return granule_hashed((uint64_t)i + 1);
+}
+
+START_TEST(a_line_of_everything_spills_over_and_comes_back)
+{
+	compare(in_one_line, 20000);
+}
+END_TEST
+
+/* Half at the end of the last line's hashes, half at the beginning of the first's. */
+static uint64_t
+around_the_end(int i)
+{
+	return granule_hashed(((uint64_t)i - GRANULES / 2) & HASH_MASK);
+}
+
+START_TEST(the_last_line_spills_into_the_first)
+{
+	compare(around_the_end, 20000);
+}
+END_TEST
+
+/* Their lower 31 bits, which are all that a line has of them, are of 8 kinds. */
+static uint64_t
+alike(int i)
+{
+	return granule_hashed(((uint64_t)(i / 8) << 31 | (uint64_t)(i % 8)) & HASH_MASK);
+}
+
+START_TEST(granules_whose_hashes_look_alike_are_told_apart)
+{
+	compare(alike, 50000);
+}
+END_TEST
+
+START_TEST(a_mark_hides_the_entry_and_stays_while_the_table_grows)
+{
+	static uint32_t names[20000];
+	struct fixture f = set_up();
+
+	for (uint64_t i = 0; i < 20000; i++) {
+		names[i] = put(&f, 100 + i);
+		if (i % 2 == 0)
+			*soma__lookup_live(&f.lookup, &f.blocks, 100 + i) |= SOMA__LINK_FREED;
+	}
+	for (uint64_t i = 0; i < 20000; i++)
+		ck_assert_uint_eq(found(&f, 100 + i), i % 2 == 0 ? 0 : names[i]);
+	for (uint64_t i = 0; i < 20000; i++) {
+		uint32_t entry = soma__lookup_block(&f.blocks, names[i])->entry;
+
+		ck_assert_uint_eq(soma__link_record(*soma__lookup_entry(&f.lookup, entry)), names[i]);
+		take_out(&f, names[i]);
+	}
+	ck_assert_uint_eq(f.lookup.used, 0);
+	tear_down(&f);
+}
+END_TEST
+
+UNIT_MAIN("lookup", what_was_put_is_found_and_nothing_else, a_line_of_everything_spills_over_and_comes_back,
+	  the_last_line_spills_into_the_first, granules_whose_hashes_look_alike_are_told_apart,
+	  a_mark_hides_the_entry_and_stays_while_the_table_grows)
