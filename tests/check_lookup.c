@@ -61,7 +61,7 @@ put(struct fixture *f, uint64_t granule)
 static void
 take_out(struct fixture *f, uint32_t name)
 {
-	soma__lookup_remove(&f->lookup, &f->blocks, soma__lookup_block(&f->blocks, name));
+	soma__lookup_remove(&f->lookup, soma__lookup_block(&f->blocks, name));
 	soma__slab_give(&f->blocks, name, SOMA__NAME_UNIT);
 }
 

@@ -293,7 +293,7 @@ free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
 	uint64_t position = stream->submitted++;
 
 	charge_free(model, block, end - address);
-	soma__lookup_remove(&model->lookup, &model->blocks, block);
+	soma__lookup_remove(&model->lookup, block);
 	if (same && !model->policy.per_stream) {
 		soma__keep_pending(model, stream, segment->pool, name, address, end, position);
 	} else if (same && segment->stream == stream->id) {

@@ -34,6 +34,7 @@ struct soma__line {
 /* Entries are numbered through the lines. */
 struct soma__lookup {
 	struct soma__line *lines;
+	uint8_t *passed; /* of each line: the entries that had to go past it, up to 255 */
 	uint32_t count; /* of lines */
 	uint32_t used;
 	uint32_t grow_at; /* entries that are too many for these lines */
@@ -202,23 +203,20 @@ soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_
 	lookup->used++;
 }
 
-/* A place in a line that may have been full became empty: if it was, an entry that had to
- * go further may be brought back. */
-void soma__lookup_close(struct soma__lookup *lookup, const struct soma__slab *blocks, uint32_t entry);
+/* An entry in this line, and not in its own, goes. */
+void soma__lookup_come_back(struct soma__lookup *lookup, uint32_t own, uint32_t line);
 
 /* Takes out a block's entry, marked or not. */
 static inline void
-soma__lookup_remove(struct soma__lookup *lookup, const struct soma__slab *blocks,
-		    const struct soma__block *block)
+soma__lookup_remove(struct soma__lookup *lookup, const struct soma__block *block)
 {
-	uint32_t entry = block->entry;
-	struct soma__line *line = &lookup->lines[entry / SOMA__LINE_ENTRIES];
-	bool last = line->hash[SOMA__LINE_ENTRIES - 1] != 0; /* it is filled last */
+	uint32_t entry = block->entry, number = entry / SOMA__LINE_ENTRIES;
+	uint32_t own = soma__lookup_line(lookup, soma__lookup_hash(soma__block_address(block)));
 
-	soma__line_set(line->hash, entry % SOMA__LINE_ENTRIES, 0);
+	soma__line_set(lookup->lines[number].hash, entry % SOMA__LINE_ENTRIES, 0);
 	lookup->used--;
-	if (__builtin_expect(last, 0))
-		soma__lookup_close(lookup, blocks, entry);
+	if (__builtin_expect(own != number, 0))
+		soma__lookup_come_back(lookup, own, number);
 }
 
 #endif

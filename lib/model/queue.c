@@ -151,7 +151,7 @@ fetch(const struct soma_model *model, const struct soma__queued *const queued[],
 static HOT void
 file(struct soma_model *model, const struct soma__queued *queued)
 {
-	soma__lookup_remove(&model->lookup, &model->blocks, soma__block_at(model, queued->block));
+	soma__lookup_remove(&model->lookup, soma__block_at(model, queued->block));
 	soma__block_pend(model, model->streams[soma__queued_slot(queued)], queued->block, queued->position);
 }
 
