@@ -28,7 +28,10 @@ struct soma__block {
 		uint32_t waste; /* LIVE: capacity - requested, bytes */
 		uint32_t node;  /* FREE */
 	};
-	uint32_t entry; /* LIVE: its place in the pointer lookup */
+	union {
+		uint32_t entry; /* LIVE: its place in the pointer lookup */
+		uint32_t size;  /* FREE: granules, so that the next block need not be read; or all ones */
+	};
 };
 
 static inline uint64_t

@@ -98,15 +98,6 @@ soma__block_park(struct soma_model *model, struct soma__stream *stream, uint32_t
 		      soma__block_address(block), soma__block_end(model, block));
 }
 
-void
-soma__block_pend(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t position)
-{
-	const struct soma__block *block = soma__block_at(model, name);
-
-	soma__keep_pending(model, stream, soma__segment_at(model, soma__block_segment(block))->pool, name,
-			   soma__block_address(block), soma__block_end(model, block), position);
-}
-
 uint32_t
 soma__block_take(struct soma_model *model, uint32_t node_name, uint64_t granules)
 {

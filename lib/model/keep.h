@@ -103,6 +103,7 @@ soma__keep_put(struct soma_model *model, const struct soma__keep *keep, uint32_t
 	struct soma__block *block = soma__block_at(model, name);
 
 	block->node = node_name;
+	block->size = end - address < UINT32_MAX ? (uint32_t)(end - address) : UINT32_MAX;
 	soma__node_at(&model->index, node_name)->block = name;
 	if (keep->state != SOMA__NODE_PARKED)
 		soma__shelf_put(&model->index, keep->shelf, node_name, address, end - address);
@@ -186,7 +187,7 @@ soma__keep_file(struct soma_model *model, const struct soma__keep *keep, uint32_
 	}
 	if (soma__keep_joins(model, tag, barrier, next)) {
 		const struct soma__block *back = soma__block_at(model, next);
-		uint64_t back_end = soma__block_end(model, back);
+		uint64_t back_end = soma__free_block_end(model, back);
 
 		soma__keep_out(model, keep, back, end, back_end);
 		soma__keep_drop(model, keep, back->node);
@@ -248,7 +249,7 @@ soma__keep_pending(struct soma_model *model, struct soma__stream *stream, unsign
 	}
 	if (soma__keep_joins(model, tag, stream->barrier, next)) {
 		const struct soma__block *back = soma__block_at(model, next);
-		uint64_t back_end = soma__block_end(model, back);
+		uint64_t back_end = soma__free_block_end(model, back);
 
 		soma__keep_out(model, &keep, back, end, back_end);
 		if (node != 0)
@@ -276,7 +277,7 @@ soma__keep_take(struct soma_model *model, const struct soma__keep *keep, unsigne
 {
 	uint32_t name = soma__node_at(&model->index, node_name)->block;
 	struct soma__block *block = soma__block_at(model, name);
-	uint64_t address = soma__block_address(block), end = soma__block_end(model, block);
+	uint64_t address = soma__block_address(block), end = soma__free_block_end(model, block);
 	uint64_t left = end - address - granules;
 
 	soma__lookup_fetch(&model->lookup, address);

@@ -27,9 +27,10 @@ soma__reuses(const struct soma_model *model, unsigned rule)
 static HOT uint64_t
 soma__node_granules(const struct soma_model *model, uint32_t node)
 {
-	uint32_t block = soma__node_at(&model->index, node)->block;
+	uint32_t name = soma__node_at(&model->index, node)->block;
+	const struct soma__block *block = soma__block_at(model, name);
 
-	return soma__block_granules(model, soma__block_at(model, block));
+	return soma__free_block_end(model, block) - soma__block_address(block);
 }
 
 static HOT bool

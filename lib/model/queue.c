@@ -2,7 +2,7 @@
 /* Queued frees: see the header.  Only creating fails.  Not thread-safe, like the model. */
 #include "lib/model/queue.h"
 
-#include "lib/model/blocks.h"
+#include "lib/model/keep.h"
 
 _Static_assert(sizeof(struct soma__queued) == 24, "an entry is 24 bytes");
 _Static_assert(SOMA_POLICY_POOLS_MAX <= 2, "a key has one bit for the size pool");
@@ -151,8 +151,12 @@ fetch(const struct soma_model *model, const struct soma__queued *const queued[],
 static HOT void
 file(struct soma_model *model, const struct soma__queued *queued)
 {
-	soma__lookup_remove(&model->lookup, soma__block_at(model, queued->block));
-	soma__block_pend(model, model->streams[soma__queued_slot(queued)], queued->block, queued->position);
+	const struct soma__block *block = soma__block_at(model, queued->block);
+	unsigned pool = soma__segment_at(model, soma__block_segment(block))->pool;
+
+	soma__lookup_remove(&model->lookup, block);
+	soma__keep_pending(model, model->streams[soma__queued_slot(queued)], pool, queued->block,
+			   soma__block_address(block), soma__block_end(model, block), queued->position);
 }
 
 void

@@ -179,6 +179,15 @@ soma__block_end(const struct soma_model *model, const struct soma__block *block)
 	return soma__segment_at(model, soma__block_segment(block))->end;
 }
 
+/* The same of a free block that has its node, from its own record. */
+static inline uint64_t
+soma__free_block_end(const struct soma_model *model, const struct soma__block *block)
+{
+	if (__builtin_expect(block->size == UINT32_MAX, 0))
+		return soma__block_end(model, block);
+	return soma__block_address(block) + block->size;
+}
+
 static inline uint64_t
 soma__block_granules(const struct soma_model *model, const struct soma__block *block)
 {
