@@ -89,9 +89,10 @@ expect_exactly(const struct fixture *f, const uint64_t *granules, const uint32_t
 	for (int i = 0; i < GRANULES; i++) {
 		ck_assert_uint_eq(found(f, granules[i]), names[i]);
 		if (names[i] != 0)
-			ck_assert_uint_eq(*soma__lookup_entry(&f->lookup,
-							      soma__lookup_block(&f->blocks, names[i])->entry),
-					  names[i]);
+			ck_assert_uint_eq(
+				*soma__lookup_entry(&f->lookup,
+						    soma__lookup_block(&f->blocks, names[i])->entry),
+				names[i]);
 	}
 }
 

@@ -111,8 +111,8 @@ region_of(const struct oracle *o, uint64_t address)
 
 	if (address < o->base)
 		return 0;
-	region = ((address - o->base) / o->policy.alignment) >> (log > 3 ? log - 3 : 0);
-	return region > 15 ? 15 : region;
+	region = ((address - o->base) / o->policy.alignment) >> (log > 2 ? log - 2 : 0);
+	return region > 7 ? 7 : region;
 }
 
 static struct latest *

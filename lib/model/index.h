@@ -2,7 +2,7 @@
 /*
  * A shelf: the index over free blocks that one kind of allocation may take.
  *
- * `good`: 64 linear classes per doubling of the size, each in 16 address regions, all
+ * `good`: 64 linear classes per doubling of the size, each in 8 address regions, all
  * of them lists with the block put there last in front; bitmaps find the first class,
  * and in it the lowest region, that has a block: no step depends on how many blocks
  * there are.  `best`: the same classes, each an ordered tree by (size, address).
@@ -61,7 +61,7 @@ soma__node_shelf(const struct soma__node *node)
 }
 
 #define SOMA__CLASSES_PER_GROUP 64
-#define SOMA__REGIONS 16
+#define SOMA__REGIONS 8
 #define SOMA__LISTS (SOMA__CLASSES_PER_GROUP * SOMA__REGIONS) /* of a group */
 /* Groups for sizes up to 2^40 granules: one of the exact sizes below 64 and one for
  * each doubling from there on. */
@@ -70,7 +70,7 @@ soma__node_shelf(const struct soma__node *node)
 
 struct soma__bins {       /* one group of `good` */
 	uint64_t classes; /* those that have a block */
-	uint16_t regions[SOMA__CLASSES_PER_GROUP];
+	uint8_t regions[SOMA__CLASSES_PER_GROUP];
 	uint32_t latest[SOMA__CLASSES_PER_GROUP]; /* put last; it may be gone */
 	uint32_t head[SOMA__LISTS];
 };
@@ -172,7 +172,7 @@ soma__bins_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t na
 	bins->latest[slot] = name;
 	/* Node 0 is nobody's: writing to it costs less than asking. */
 	soma__node_at(index, next)->shelf_previous = name;
-	bins->regions[slot] |= (uint16_t)(1U << region);
+	bins->regions[slot] |= (uint8_t)(1U << region);
 	bins->classes |= (uint64_t)1 << slot;
 	shelf->groups |= (uint64_t)1 << group;
 }
@@ -194,7 +194,7 @@ soma__bins_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t
 	}
 	bins->head[list] = next;
 	/* Whether a list is empty now is as good as random: clear the bits without asking. */
-	bins->regions[slot] &= (uint16_t) ~((unsigned)(next == 0) << region);
+	bins->regions[slot] &= (uint8_t) ~((unsigned)(next == 0) << region);
 	bins->classes &= ~((uint64_t)(bins->regions[slot] == 0) << slot);
 	shelf->groups &= ~((uint64_t)(bins->classes == 0) << group);
 }

@@ -35,7 +35,7 @@ struct soma__line {
 struct soma__lookup {
 	struct soma__line *lines;
 	uint8_t *passed; /* of each line: the entries that had to go past it, up to 255 */
-	uint32_t count; /* of lines */
+	uint32_t count;  /* of lines */
 	uint32_t used;
 	uint32_t grow_at; /* entries that are too many for these lines */
 	uint32_t reach;   /* no entry was ever so many lines, or more, behind its own */

@@ -36,7 +36,7 @@ soma__reserve_refuses(struct soma_model *model, uint64_t granules)
 	return true;
 }
 
-/* The highest address; regions are an eighth to a sixteenth of the span below it. */
+/* The highest address; regions are an eighth to a quarter of the span below it. */
 static inline void
 soma__reserve_set_top(struct soma_model *model, uint64_t top)
 {
@@ -44,7 +44,7 @@ soma__reserve_set_top(struct soma_model *model, uint64_t top)
 	unsigned bits = 63U - (unsigned)__builtin_clzll(span);
 
 	model->top = top;
-	model->index.region_shift = bits > 3 ? bits - 3 : 0;
+	model->index.region_shift = bits > 2 ? bits - 2 : 0;
 }
 
 #endif
