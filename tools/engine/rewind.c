@@ -25,54 +25,70 @@ add_block(struct start *start, struct start_block block)
 	start->blocks[start->block_count++] = block;
 }
 
-/* Why a model cannot have such a segment; NULL: it can. */
-static const char *
-segment_problem(uint64_t address, uint64_t size, uint64_t alignment)
+/* What a problem is said of: the field of a snapshot, or the column of a soma trace. */
+struct named {
+	const char *address, *size, *taken, *requested;
+};
+
+static const struct named in_snapshot = { "\"address\"", "\"total_size\"", "\"size\"", "\"requested_size\"" };
+static const struct named in_lines = { "\"ptr\"", "\"size\"", "what it takes", "\"size\"" };
+
+struct problem {
+	const char *of, *text, *to, *by; /* "OF is TEXT", "OF is TEXT TO BY" */
+};
+
+/* Why a model cannot have such a segment; of == NULL: it can. */
+static struct problem
+segment_problem(uint64_t address, uint64_t size, uint64_t alignment, const struct named *named)
 {
 	if (address == 0 || address % alignment != 0)
-		return "\"address\" is not a multiple of the block alignment, or 0";
+		return (struct problem){ named->address, "not a multiple of the block alignment, or 0", "", "" };
 	if (size == 0 || size % alignment != 0)
-		return "\"total_size\" is not a multiple of the block alignment, or 0";
+		return (struct problem){ named->size, "not a multiple of the block alignment, or 0", "", "" };
 	if (size > SOMA_MODEL_ADDRESS_MAX || address > SOMA_MODEL_ADDRESS_MAX - size)
-		return "\"address\" is above 2^48";
-	return NULL;
+		return (struct problem){ named->address, "above 2^48", "", "" };
+	return (struct problem){ .of = NULL };
 }
 
-static const char *
-block_problem(const struct start_block *block, uint64_t alignment)
+static struct problem
+block_problem(const struct start_block *block, uint64_t alignment, const struct named *named)
 {
+	if (block->ptr % alignment != 0)
+		return (struct problem){ named->address, "not a multiple of the block alignment", "", "" };
 	if (block->capacity % alignment != 0)
-		return "\"size\" is not a multiple of the block alignment";
+		return (struct problem){ named->taken, "not a multiple of the block alignment", "", "" };
 	if (block->size > block->capacity)
-		return "\"requested_size\" is greater than \"size\"";
+		return (struct problem){ named->requested, "greater than ", named->taken, "" };
 	if (block->capacity - block->size > UINT32_MAX)
-		return "\"requested_size\" is less than \"size\" by 4 GiB or more";
-	return NULL;
+		return (struct problem){ named->requested, "less than ", named->taken, " by 4 GiB or more" };
+	return (struct problem){ .of = NULL };
 }
 
 static bool
-refuse(struct trace_error *error, const char *what, uint64_t address, const char *problem)
+refuse(struct trace_error *error, const char *what, uint64_t address, const struct problem *problem)
 {
-	snprintf(error->text, sizeof error->text, "%s at 0x%" PRIx64 ": %s", what, address, problem);
+	snprintf(error->text, sizeof error->text, "%s at 0x%" PRIx64 ": %s is %s%s%s", what, address, problem->of,
+		 problem->text, problem->to, problem->by);
 	return false;
 }
 
 bool
 start_check(const struct start *start, uint64_t alignment, struct trace_error *error)
 {
-	const char *problem;
+	const struct named *named = start->by_lines ? &in_lines : &in_snapshot;
+	struct problem problem;
 
 	for (size_t i = 0; i < start->segment_count; i++) {
 		const struct start_segment *segment = &start->segments[i];
 
-		problem = segment_problem(segment->address, segment->size, alignment);
-		if (problem != NULL)
-			return refuse(error, "the segment", segment->address, problem);
+		problem = segment_problem(segment->address, segment->size, alignment, named);
+		if (problem.of != NULL)
+			return refuse(error, "the segment", segment->address, &problem);
 	}
 	for (size_t i = 0; i < start->block_count; i++) {
-		problem = block_problem(&start->blocks[i], alignment);
-		if (problem != NULL)
-			return refuse(error, "the block", start->blocks[i].ptr, problem);
+		problem = block_problem(&start->blocks[i], alignment, named);
+		if (problem.of != NULL)
+			return refuse(error, "the block", start->blocks[i].ptr, &problem);
 	}
 	return true;
 }
@@ -178,7 +194,7 @@ add_freed_segments(struct start *start, const struct survey_device *device, cons
 
 	while ((segment = table_next(&device->segments, &cursor)) != NULL) {
 		if (!segment->at_start ||
-		    segment_problem(segment->key.key, segment->size, policy->alignment) != NULL)
+		    segment_problem(segment->key.key, segment->size, policy->alignment, &in_snapshot).of != NULL)
 			continue;
 		add_segment(start, (struct start_segment){
 					   .address = segment->key.key,
@@ -210,48 +226,59 @@ add_final_blocks(struct start *start, const struct survey_device *device, const 
 	}
 }
 
-/* One of which only is known what was requested. */
-static void
-add_inferred(struct start *start, struct start_block block, const struct soma_policy *policy)
-{
-	if (block.size == 0 || block.ptr % policy->alignment != 0 ||
-	    __builtin_add_overflow(block.size, policy->alignment - 1, &block.capacity))
-		return;
-	block.capacity &= ~(policy->alignment - 1);
-	block.inferred = true;
-	add_block(start, block);
-}
-
 static void
 add_orphans(struct start *start, const struct survey_device *device, const struct soma_policy *policy)
 {
 	for (size_t i = 0; i < device->orphan_count; i++) {
 		const struct survey_orphan *orphan = &device->orphans[i];
+		uint64_t capacity;
 
-		add_inferred(start,
-			     (struct start_block){
-				     .ptr = orphan->ptr, .size = orphan->size, .pending = orphan->pending },
-			     policy);
+		if (orphan->size == 0 || orphan->ptr % policy->alignment != 0 ||
+		    __builtin_add_overflow(orphan->size, policy->alignment - 1, &capacity))
+			continue;
+		add_block(start, (struct start_block){
+					 .ptr = orphan->ptr,
+					 .size = orphan->size,
+					 .capacity = capacity & ~(policy->alignment - 1),
+					 .inferred = true,
+					 .pending = orphan->pending,
+				 });
 	}
 }
 
-/* A segment that was there at the start, as the trace says. */
+/* What a block takes of which only is said what was requested: nothing of what is behind it. */
+static uint64_t
+capacity_of(const struct trace_segment *segment, size_t index, const struct soma_policy *policy)
+{
+	const struct trace_block *block = &segment->blocks[index];
+	uint64_t limit = (index + 1 < segment->block_count ? block[1].address : segment->address + segment->size) -
+			 block->address;
+	uint64_t capacity;
+
+	if (block->size > 0)
+		return block->size;
+	if (__builtin_add_overflow(block->requested, policy->alignment - 1, &capacity))
+		return limit;
+	capacity &= ~(policy->alignment - 1);
+	return capacity < limit ? capacity : limit;
+}
+
+/* A segment that was there at the start, as the trace says: nothing of it is left out. */
 static void
 add_known(struct start *start, const struct trace_segment *segment, const struct soma_policy *policy)
 {
 	add_segment(start, start_of_final(segment, segment->address, segment->size));
 	for (size_t i = 0; i < segment->block_count; i++) {
 		const struct trace_block *block = &segment->blocks[i];
-		struct start_block known = { .ptr = block->address,
-					     .size = block->requested > 0 ? block->requested : block->size,
-					     .capacity = block->size,
-					     .holder = block->holder,
-					     .pending = block->state == TRACE_BLOCK_PENDING };
 
-		if (block->size > 0)
-			add_block(start, known);
-		else
-			add_inferred(start, known, policy);
+		add_block(start, (struct start_block){
+					 .ptr = block->address,
+					 .size = block->requested > 0 ? block->requested : block->size,
+					 .capacity = capacity_of(segment, i, policy),
+					 .holder = block->holder,
+					 .inferred = block->size == 0,
+					 .pending = block->state == TRACE_BLOCK_PENDING,
+				 });
 	}
 }
 
@@ -364,6 +391,7 @@ start_rebuild(struct start *start, const struct survey_device *device, const str
 	*start = (struct start){ 0 };
 	if (snapshot == NULL)
 		return;
+	start->by_lines = snapshot->at_start;
 	if (!snapshot->at_start)
 		rewind_end(start, device, snapshot, policy);
 	for (size_t i = 0; snapshot->at_start && i < snapshot->segment_count; i++)

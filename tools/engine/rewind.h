@@ -43,6 +43,7 @@ struct start {
 	size_t segment_count, segment_room;
 	struct start_block *blocks;
 	size_t block_count, block_room;
+	bool by_lines; /* the trace says itself what was there, in lines */
 };
 
 /* Nothing without a snapshot.  policy: the `pytorch` preset, whose rows say what is a small segment and how
@@ -50,7 +51,7 @@ struct start {
 void start_rebuild(struct start *start, const struct survey_device *device,
 		   const struct trace_snapshot *snapshot, const struct soma_policy *policy);
 
-/* Whether a model can adopt it all; else `error` says what in the snapshot is wrong.
+/* Whether a model can adopt it all; else `error` says what in the snapshot, or in the lines of the start, is wrong.
  * (What only events tell of was left out if it cannot be.) */
 bool start_check(const struct start *start, uint64_t alignment, struct trace_error *error);
 

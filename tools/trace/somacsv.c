@@ -146,6 +146,9 @@ find_detail(struct soma_reader *soma, struct csv_field field, struct trace_event
 	const size_t length = sizeof TRACE_SOMA_DEFERRED - 1;
 
 	soma->is_start = soma_start_is(event->op, &field);
+	/* Half a word may be another one. */
+	if (soma->is_start && soma->csv.cut)
+		return trace_truncated_line(soma->csv.reader, soma->csv.line);
 	if (soma->is_start)
 		return soma_start_read(&soma->csv, event->op, &field, &soma->words);
 	if (event->op == TRACE_FREE && field.length >= length &&
@@ -322,6 +325,8 @@ read_start(struct soma_reader *soma)
 		if (result == TRACE_OK && soma->is_start && !soma->start_known)
 			result = soma_start_put(&soma->start, &soma->csv, &soma->first, &soma->words);
 	} while (result == TRACE_OK && soma->is_start);
+	if (result != TRACE_ERROR && !soma->start_known && soma_start_check(&soma->start, &soma->csv) != TRACE_OK)
+		result = TRACE_ERROR;
 	if (result == TRACE_OK && soma->csv.cut &&
 	    soma_start_might_be(&soma->start, soma->first.op, detail_of(soma, &soma->first)))
 		result = trace_truncated_line(soma->csv.reader, soma->csv.line);

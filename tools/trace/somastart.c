@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was there at the start, from lines.  Whether it can have been (what overlaps, sizes
- * that no allocator gives) is the replay's to judge.
+ * What was there at the start, from lines.  What cannot have been in any memory is refused here; sizes
+ * and addresses that an allocator does not give are the replay's to judge.
  */
 #include "tools/trace/somastart.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/trace/memory.h"
@@ -78,15 +79,22 @@ put_segment(struct soma_start *start, struct csv *csv, const struct trace_event 
 {
 	struct trace_snapshot *snapshot = &start->snapshot;
 
+	if (event->size == 0)
+		return trace_fail_line(csv->reader, csv->line,
+				       "a segment at 0x%" PRIx64 " of 0 bytes: expected its size in column \"size\"",
+				       event->ptr);
 	if (event->size > UINT64_MAX - event->ptr)
 		return trace_fail_line(csv->reader, csv->line,
 				       "a segment at 0x%" PRIx64 " of %" PRIu64
 				       " bytes, past the end of the address space",
 				       event->ptr, event->size);
 	if (!trace_reserve((void **)&snapshot->segments, &start->segment_room, snapshot->segment_count + 1,
-			   sizeof *snapshot->segments))
+			   sizeof *snapshot->segments) ||
+	    !trace_reserve((void **)&start->lines, &start->line_room, snapshot->segment_count + 1,
+			   sizeof *start->lines))
 		return trace_no_memory(csv->reader);
 	start->block_room = 0;
+	start->lines[snapshot->segment_count] = csv->line;
 	snapshot->segments[snapshot->segment_count++] = (struct trace_segment){
 		.device = event->device,
 		.small = small,
@@ -120,6 +128,14 @@ holds(const struct trace_segment *segment, const struct trace_event *event, uint
 	       before < segment->size && size <= segment->size - before;
 }
 
+static bool
+is_alike(const struct trace_segment *segment, const struct trace_event *event)
+{
+	return segment->stream == event->stream &&
+	       (!event->has_pool ||
+		(segment->pool[0] == event->pool[0] && segment->pool[1] == event->pool[1]));
+}
+
 static enum trace_result
 put_block(struct soma_start *start, struct csv *csv, const struct trace_event *event,
 	  const struct soma_start_words *words)
@@ -135,6 +151,16 @@ put_block(struct soma_start *start, struct csv *csv, const struct trace_event *e
 			"the block at 0x%" PRIx64 " is not where it can have been at the start: "
 			"expected it in the segment before it, behind that segment's last block",
 			event->ptr);
+	if (!is_alike(segment, event))
+		return trace_fail_line(csv->reader, csv->line,
+				       "the block at 0x%" PRIx64 " is on stream %" PRIu64
+				       ": expected the stream and the pool of its segment, which is on stream %" PRIu64,
+				       event->ptr, event->stream, segment->stream);
+	if (size == 0)
+		return trace_fail_line(csv->reader, csv->line,
+				       "the block at 0x%" PRIx64
+				       " is of 0 bytes: expected its size, or how many bytes it takes",
+				       event->ptr);
 	if (!trace_reserve((void **)&segment->blocks, &start->block_room, segment->block_count + 1,
 			   sizeof *segment->blocks))
 		return trace_no_memory(csv->reader);
@@ -156,11 +182,75 @@ soma_start_put(struct soma_start *start, struct csv *csv, const struct trace_eve
 					: put_segment(start, csv, event, words->small);
 }
 
+/* ---- all of it ----------------------------------------------------------------------- */
+
+struct place {
+	int32_t device;
+	uint64_t from, to;
+	uint64_t line;
+};
+
+static int
+by_place(const void *left, const void *right)
+{
+	const struct place *a = left, *b = right;
+
+	if (a->device != b->device)
+		return a->device < b->device ? -1 : 1;
+	if (a->from != b->from)
+		return a->from < b->from ? -1 : 1;
+	return a->line < b->line ? -1 : a->line > b->line;
+}
+
+static enum trace_result
+find_overlap(const struct place *places, size_t count, struct csv *csv)
+{
+	for (size_t i = 1; i < count; i++) {
+		const struct place *a = &places[i - 1], *b = &places[i];
+		bool in_order = a->line < b->line;
+
+		if (a->device == b->device && b->from < a->to)
+			return trace_fail_line(csv->reader, in_order ? b->line : a->line,
+					       "the segment at 0x%" PRIx64
+					       " overlaps the one at 0x%" PRIx64 " in line %" PRIu64
+					       ": expected segments that were there together",
+					       in_order ? b->from : a->from, in_order ? a->from : b->from,
+					       in_order ? a->line : b->line);
+	}
+	return TRACE_OK;
+}
+
+enum trace_result
+soma_start_check(const struct soma_start *start, struct csv *csv)
+{
+	size_t count = start->snapshot.segment_count, room = 0;
+	struct place *places = NULL;
+	enum trace_result result;
+
+	if (count < 2)
+		return TRACE_OK;
+	if (!trace_reserve((void **)&places, &room, count, sizeof *places))
+		return trace_no_memory(csv->reader);
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_segment *segment = &start->snapshot.segments[i];
+
+		places[i] = (struct place){ .device = segment->device,
+					    .from = segment->address,
+					    .to = segment->address + segment->size,
+					    .line = start->lines[i] };
+	}
+	qsort(places, count, sizeof *places, by_place);
+	result = find_overlap(places, count, csv);
+	trace_release(places);
+	return result;
+}
+
 void
 soma_start_clear(struct soma_start *start)
 {
 	for (size_t i = 0; i < start->snapshot.segment_count; i++)
 		trace_release(start->snapshot.segments[i].blocks);
 	trace_release(start->snapshot.segments);
+	trace_release(start->lines);
 	*start = (struct soma_start){ .snapshot.at_start = true };
 }

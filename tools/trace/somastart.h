@@ -13,6 +13,8 @@ struct soma_start {
 	struct trace_snapshot snapshot;
 	size_t segment_room;
 	size_t block_room; /* of the last segment */
+	uint64_t *lines;   /* those of the segments */
+	size_t line_room;
 };
 
 /* What the detail of such a line says. */
@@ -32,6 +34,9 @@ enum trace_result soma_start_read(struct csv *csv, enum trace_op op, const struc
 
 enum trace_result soma_start_put(struct soma_start *start, struct csv *csv, const struct trace_event *event,
 				 const struct soma_start_words *words);
+
+/* Behind the last: whether all of it can have been there at once. */
+enum trace_result soma_start_check(const struct soma_start *start, struct csv *csv);
 
 void soma_start_clear(struct soma_start *start);
 
