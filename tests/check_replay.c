@@ -390,7 +390,44 @@ START_TEST(what_was_there_at_the_start_is_where_the_trace_says)
 }
 END_TEST
 
+START_TEST(a_start_that_cannot_have_been_is_refused_by_the_columns_of_its_lines)
+{
+	static const struct {
+		const char *lines, *error;
+	} cases[] = {
+		{ ",,segment_alloc,0,0,0x201,2097152,,,start\n",
+		  "the segment at 0x201: \"ptr\" is not a multiple of the block alignment, or 0" },
+		{ ",,segment_alloc,0,0,0x200,2097153,,,start\n",
+		  "the segment at 0x200: \"size\" is not a multiple of the block alignment, or 0" },
+		{ ",,segment_alloc,0,0,0x200,2097152,,,start\n,,alloc,0,0,0x201,512,,,start\n",
+		  "the block at 0x201: \"ptr\" is not a multiple of the block alignment" },
+		{ ",,segment_alloc,0,0,0x200,2097152,,,start\n,,alloc,0,0,0x200,1024,,,start;512\n",
+		  "the block at 0x200: \"size\" is greater than what it takes" },
+		/* What the second one leaves of what the first one rounds to. */
+		{ ",,segment_alloc,0,0,0x200,2097152,,,start\n,,alloc,0,0,0x200,600,,,start\n"
+		  ",,alloc,0,0,0x500,600,,,start\n",
+		  "the block at 0x200: what it takes is not a multiple of the block alignment" },
+		{ ",,segment_map,0,0,0x200000,2097152,,,start\n,,alloc,0,0,0x200000,512,,,start\n",
+		  "before the first event: the segment at 0x200000 of 2097152 bytes cannot have been there: expected "
+		  "whole units of 20 MiB" },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct replayed replayed;
+		char lines[512];
+
+		snprintf(lines, sizeof lines, "%s1,,alloc,0,0,0x1000,512,,,\n", cases[i].lines);
+		replay_lines_raw(&replayed, lines, options_for(NULL));
+		ck_assert_int_eq(replayed.status, SOMA_STATUS_NOT_SUPPORTED);
+		ck_assert_msg(strncmp(replayed.error.text, cases[i].error, strlen(cases[i].error)) == 0, "%zu: %s", i,
+			      replayed.error.text);
+		replayed_end(&replayed);
+	}
+}
+END_TEST
+
 UNIT_MAIN("replay", what_was_there_at_the_start_is_where_the_trace_says,
+	  a_start_that_cannot_have_been_is_refused_by_the_columns_of_its_lines,
 	  the_four_numbers_are_those_at_the_peak, counts_are_those_of_the_trace,
 	  holders_are_those_at_the_peak_and_not_at_the_end, an_empty_trace_has_no_peak_and_no_parity,
 	  complete_free_takes_a_free_as_executed, complete_sync_waits_for_a_recorded_synchronisation,

@@ -6,8 +6,10 @@
  */
 #include "tools/engine/blocks.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
+#include "lib/base/error.h"
 #include "tools/engine/expandable.h"
 #include "tools/xalloc.h"
 
@@ -28,6 +30,21 @@ has_room(const struct run *run, uint64_t size)
 	return capacity == 0 || (size <= capacity && streams_reserved(&run->streams) <= capacity - size);
 }
 
+/* What a snapshot was rewound to may be wrong there; lines say what was. */
+static enum soma_status
+adopt_expandable(struct run *run, const struct start_segment *segment, uint64_t stream, bool *adopted)
+{
+	*adopted = expandable_adopt_segment(run->streams.expandable, stream, segment->pool == 0,
+					    segment->expandable, segment->address, segment->size);
+	run->result->counts.start_segments += *adopted;
+	if (*adopted || !run->plan->start->by_lines)
+		return SOMA_STATUS_OK;
+	return soma__error_text(SOMA_STATUS_NOT_SUPPORTED,
+				"the segment at 0x%" PRIx64 " of %" PRIu64
+				" bytes cannot have been there: expected whole units of %s MiB that no other one has",
+				segment->address, segment->size, segment->pool == 0 ? "2" : "20");
+}
+
 /* One that the capacity has no room for is left out. */
 static enum soma_status
 adopt_segment(struct run *run, size_t index, bool *adopted)
@@ -44,13 +61,8 @@ adopt_segment(struct run *run, size_t index, bool *adopted)
 		return SOMA_STATUS_OK;
 	}
 	status = stream_of_segment(run, segment, &stream);
-	if (status == SOMA_STATUS_OK && run->streams.expandable != NULL) {
-		adopted[index] =
-			expandable_adopt_segment(run->streams.expandable, stream, segment->pool == 0,
-						 segment->expandable, segment->address, segment->size);
-		run->result->counts.start_segments += adopted[index];
-		return SOMA_STATUS_OK;
-	}
+	if (status == SOMA_STATUS_OK && run->streams.expandable != NULL)
+		return adopt_expandable(run, segment, stream, &adopted[index]);
 	if (status == SOMA_STATUS_OK)
 		status = soma_model_adopt_segment(run->model, stream, segment->pool, segment->address,
 						  segment->size);
