@@ -239,6 +239,23 @@ START_TEST(folders_are_searched_in_order_and_a_bad_module_hides_a_good_one)
 }
 END_TEST
 
+START_TEST(a_name_that_is_near_another_ones_is_answered_with_that)
+{
+	const struct soma__plugin *plugin;
+	char near[64];
+
+	ck_assert_int_eq(soma__plugin_find(MODULES_FOLDER, "palin", &plugin), SOMA_STATUS_NOT_FOUND);
+	assert_said("there is no backend \"palin\": no palin.so in " MODULES_FOLDER, "; did you mean 'plain'?");
+	ck_assert_int_eq(soma__plugin_find(MODULES_FOLDER, "atuo", &plugin), SOMA_STATUS_NOT_FOUND);
+	assert_said("; did you mean 'auto'?", "");
+	ck_assert_int_eq(soma__plugin_find(MODULES_FOLDER, "unheard-of", &plugin), SOMA_STATUS_NOT_FOUND);
+	ck_assert_ptr_null(strstr(soma_error_last()->text, "did you mean"));
+	ck_assert(!soma__plugin_near("/nowhere", "plain", near));
+	ck_assert(soma__plugin_near("/nowhere:" MODULES_FOLDER, "plian", near));
+	ck_assert_str_eq(near, "plain");
+}
+END_TEST
+
 START_TEST(the_environments_folders_come_after_the_named_ones)
 {
 	const struct soma__plugin *plugin;
@@ -363,6 +380,7 @@ UNIT_MAIN("plugin", a_module_of_another_interface_is_refused_naming_both_numbers
 	  an_older_module_is_whole_with_zeros, a_newer_module_is_read_as_far_as_it_is_known,
 	  a_module_is_loaded_once_however_often_and_by_whom,
 	  folders_are_searched_in_order_and_a_bad_module_hides_a_good_one,
+	  a_name_that_is_near_another_ones_is_answered_with_that,
 	  the_environments_folders_come_after_the_named_ones, a_name_with_a_slash_is_no_name,
 #ifndef SOMA_SANITIZERS
 	  the_environments_folders_are_ignored_by_a_set_user_id_program,

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/nearest.h"
 #include "lib/plugin/plugin.h"
 #include "tools/report/report.h"
 #include "tools/report/values.h"
@@ -172,16 +171,15 @@ backends_print(const char *search)
 /* ---- names -------------------------------------------------------------------------- */
 
 struct names {
-	const char **at; /* NULL ends */
+	const char **at;
 	size_t count, room;
 };
 
 static void
 add_name(struct names *names, const char *name)
 {
-	names->at = xgrow(names->at, &names->room, names->count + 1, sizeof *names->at);
+	names->at = xgrow(names->at, &names->room, names->count, sizeof *names->at);
 	names->at[names->count++] = name;
-	names->at[names->count] = NULL;
 }
 
 static void
@@ -190,27 +188,19 @@ add_plugin(void *context, const struct soma__plugin *plugin)
 	add_name(context, plugin->module.name);
 }
 
-static const char *
-name_at(const void *names, size_t index)
+/* Whether all parts of guard:NAME are backends. */
+static bool
+is_known(const struct names *names, const char *backend)
 {
-	return ((const struct names *)names)->at[index];
-}
-
-/* The first part of guard:NAME that is no backend, and its length; NULL: they all are. */
-static const char *
-unknown_part(const struct names *names, const char *backend, size_t *length)
-{
-	for (;; backend += *length + 1) {
+	for (;;) {
+		size_t length = strcspn(backend, ":");
 		bool known = false;
 
-		*length = strcspn(backend, ":");
 		for (size_t i = 0; i < names->count; i++)
-			known |= strlen(names->at[i]) == *length &&
-				 strncmp(names->at[i], backend, *length) == 0;
-		if (!known)
-			return backend;
-		if (backend[*length] == '\0')
-			return NULL;
+			known |= strlen(names->at[i]) == length && strncmp(names->at[i], backend, length) == 0;
+		if (!known || backend[length] == '\0')
+			return known;
+		backend += length + 1;
 	}
 }
 
@@ -218,23 +208,18 @@ void
 backends_suggest(const char *search, const char *backend)
 {
 	struct names names = { .count = 0 };
-	const char *near;
-	size_t length;
 
 	add_name(&names, "auto");
 	soma__plugin_each(search, add_plugin, &names);
-	backend = unknown_part(&names, backend, &length);
-	near = backend != NULL ? soma__name_near(backend, length, name_at, &names) : NULL;
-	for (size_t i = 0; i < names.count && backend != NULL; i++)
-		fprintf(stderr, "%s %s",
-			i == 0                ? "There are"
-			: i + 1 < names.count ? ","
-					      : " and",
-			names.at[i]);
-	if (near != NULL)
-		fprintf(stderr, "; did you mean '%s'?\n", near);
-	else if (backend != NULL)
+	if (!is_known(&names, backend)) {
+		for (size_t i = 0; i < names.count; i++)
+			fprintf(stderr, "%s %s",
+				i == 0                ? "There are"
+				: i + 1 < names.count ? ","
+						      : " and",
+				names.at[i]);
 		fprintf(stderr, "; soma info says where it looks, and what each is.\n");
+	}
 	free(names.at);
 }
 

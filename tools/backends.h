@@ -13,8 +13,7 @@
 void backends_print(const char *search);
 json_t *backends_array(const char *search);
 
-/* To standard error: which names there are instead of that of a backend that was not found, and the nearest.
- * Opens nothing. */
+/* To standard error: which names there are instead of that of a backend that was not found.  Opens nothing. */
 void backends_suggest(const char *search, const char *backend);
 
 #endif

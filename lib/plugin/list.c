@@ -9,11 +9,13 @@
 #include <string.h>
 
 #include "lib/base/error.h"
+#include "lib/base/nearest.h"
 #include "lib/plugin/backend.h"
 #include "lib/plugin/plugin.h"
 #include "lib/plugin/table.h"
 
 struct listing {
+	/* Neither: only the names are wanted. */
 	void (*visit)(void *context, const struct soma__plugin_seen *seen);
 	void (*load)(void *context, const struct soma__plugin *plugin); /* instead: nothing is opened */
 	void *context;
@@ -129,7 +131,7 @@ list_folder(void *context, const char *folder)
 		    snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name) < (int)sizeof path) {
 			if (listing->load != NULL)
 				load(listing, name, path);
-			else
+			else if (listing->visit != NULL)
 				see(listing, name, path);
 			remember(listing, name);
 		}
@@ -160,4 +162,28 @@ soma__plugin_each(const char *search, void (*visit)(void *context, const struct 
 	soma__plugin_folders(search, list_folder, &listing);
 	free(listing.names);
 	return listing.status;
+}
+
+static const char *
+name_at(const void *names, size_t index)
+{
+	const struct listing *listing = names;
+
+	if (index == 0)
+		return "auto";
+	return index <= listing->count ? listing->names[index - 1] : NULL;
+}
+
+bool
+soma__plugin_near(const char *search, const char *name, char near[64])
+{
+	struct listing listing = { .status = SOMA_STATUS_OK };
+	const char *found;
+
+	soma__plugin_folders(search, list_folder, &listing);
+	found = soma__name_near(name, strlen(name), name_at, &listing);
+	if (found != NULL)
+		snprintf(near, 64, "%s", found);
+	free(listing.names);
+	return found != NULL;
 }

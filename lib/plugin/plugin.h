@@ -73,4 +73,7 @@ enum soma_status soma__plugin_each(const char *search,
 				   void (*visit)(void *context, const struct soma__plugin *plugin),
 				   void *context);
 
+/* The backend's name that is nearest to this one, which is none; false: none is near.  Loads nothing. */
+bool soma__plugin_near(const char *search, const char *name, char near[64]);
+
 #endif

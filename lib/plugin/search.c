@@ -63,6 +63,17 @@ look_in(void *context, const char *folder)
 	return finding->status == SOMA_STATUS_NOT_FOUND;
 }
 
+static enum soma_status
+not_found(const char *search, const char *name, const char *folders)
+{
+	char near[64];
+	bool is_near = soma__plugin_near(search, name, near);
+
+	return soma__error_text(SOMA_STATUS_NOT_FOUND, "there is no backend \"%s\": no %s.so in %s%s%s%s", name, name,
+				folders, is_near ? "; did you mean '" : "", is_near ? near : "",
+				is_near ? "'?" : "");
+}
+
 enum soma_status
 soma__plugin_find(const char *search, const char *name, const struct soma__plugin **plugin)
 {
@@ -74,8 +85,7 @@ soma__plugin_find(const char *search, const char *name, const struct soma__plugi
 			"\"%.63s\" is no backend's name: letters, digits, - and _ were expected", name);
 	soma__plugin_folders(search, look_in, &finding);
 	if (finding.status == SOMA_STATUS_NOT_FOUND)
-		return soma__error_text(SOMA_STATUS_NOT_FOUND, "there is no backend \"%s\": no %s.so in %s",
-					name, name, finding.folders);
+		return not_found(search, name, finding.folders);
 	if (finding.status == SOMA_STATUS_OK)
 		*plugin = finding.plugin;
 	return finding.status;
