@@ -103,6 +103,21 @@ START_TEST(what_is_no_setting_is_refused_and_said)
 }
 END_TEST
 
+/* What would be left of it is another number. */
+START_TEST(a_setting_that_is_too_long_or_given_twice_is_refused)
+{
+	char text[400] = "capacity=";
+
+	memset(text + 9, '0', 300);
+	strcpy(text + 309, "64M");
+	check_refused(text, "expected at most 255 bytes of KEY=VALUE, got 312: 'capacity=000000");
+	strcpy(text + 100, "64M,expandable_segments=True");
+	ck_assert_uint_eq(parsed(text).capacity, 64 * MIB);
+	check_refused("max_split_size_mb=64,expandable_segments=True,max_split_size_mb:128",
+		      "max_split_size_mb is given twice, again as '128': expected it once");
+}
+END_TEST
+
 static uint64_t
 rounded(const char *text, uint64_t size)
 {
@@ -327,7 +342,8 @@ END_TEST
 
 UNIT_MAIN("settings", settings_are_read_as_pytorch_reads_them,
 	  a_colon_stands_for_an_equals_sign_as_in_the_variable, a_list_of_divisions_is_by_size,
-	  what_is_no_setting_is_refused_and_said, requests_go_up_to_the_next_division,
+	  what_is_no_setting_is_refused_and_said,
+	  a_setting_that_is_too_long_or_given_twice_is_refused, requests_go_up_to_the_next_division,
 	  what_is_oversize_is_not_split, an_oversize_block_serves_what_leaves_little_of_it,
 	  room_is_made_by_one_oversize_block_before_everything_is_released,
 	  what_is_idle_for_long_is_collected_above_the_threshold, rounding_is_waste_and_no_live_byte,

@@ -232,12 +232,32 @@ unknown(struct reading *reading)
 	return reading->buffer;
 }
 
+#define PAIR_MAX 255
+
+/* One "key=value" or "key:value", which becomes two texts; `given`: the keys that came before it. */
 static const char *
-set(struct reading *reading)
+set_pair(struct reading *reading, char *pair, unsigned *given)
 {
-	for (size_t i = 0; i < KEYS; i++)
-		if (strcmp(keys[i].key, reading->key) == 0)
-			return keys[i].set(reading);
+	char *between = strpbrk(pair, "=:");
+
+	if (between == NULL) {
+		snprintf(reading->buffer, reading->size, "expected KEY=VALUE or KEY:VALUE, got '%s'", pair);
+		return reading->buffer;
+	}
+	*between = '\0';
+	reading->key = pair;
+	reading->value = between + 1;
+	for (unsigned i = 0; i < KEYS; i++) {
+		if (strcmp(keys[i].key, pair) != 0)
+			continue;
+		if (*given & 1u << i) {
+			snprintf(reading->buffer, reading->size, "%s is given twice, again as '%s': expected it once",
+				 pair, reading->value);
+			return reading->buffer;
+		}
+		*given |= 1u << i;
+		return keys[i].set(reading);
+	}
 	return unknown(reading);
 }
 
@@ -256,22 +276,21 @@ end_of_pair(const char *text)
 const char *
 settings_parse(const char *text, struct settings *settings, char *buffer, size_t size)
 {
+	struct reading reading = { .settings = settings, .buffer = buffer, .size = size };
+	unsigned given = 0;
+
 	*settings = (struct settings){ .non_split_slack = LARGE_SEGMENT_MB * MIB };
 	for (;;) {
-		const char *end = end_of_pair(text);
-		char pair[256], *between;
-		struct reading reading = { .settings = settings, .key = pair, .buffer = buffer, .size = size };
-		const char *problem;
+		const char *end = end_of_pair(text), *problem;
+		char pair[PAIR_MAX + 1];
 
-		snprintf(pair, sizeof pair, "%.*s", (int)(end - text < 255 ? end - text : 255), text);
-		between = strpbrk(pair, "=:");
-		if (between == NULL) {
-			snprintf(buffer, size, "expected KEY=VALUE or KEY:VALUE, got '%s'", pair);
+		if (end - text > PAIR_MAX) {
+			snprintf(buffer, size, "expected at most %d bytes of KEY=VALUE, got %td: '%.64s...'", PAIR_MAX,
+				 end - text, text);
 			return buffer;
 		}
-		*between = '\0';
-		reading.value = between + 1;
-		problem = set(&reading);
+		snprintf(pair, sizeof pair, "%.*s", (int)(end - text), text);
+		problem = set_pair(&reading, pair, &given);
 		if (problem != NULL || *end == '\0')
 			return problem;
 		text = end + 1;
