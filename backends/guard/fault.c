@@ -50,6 +50,8 @@ flush(void)
 
 	while (done < out.used) {
 		ssize_t n = write(out.file, out.text + done, out.used - done);
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n <= 0)
 			break;
 		done += (size_t)n;
@@ -215,7 +217,7 @@ put_stack(const char *name, uint32_t from, uint32_t to)
 }
 
 static void
-put_text(const struct fault *fault)
+put_head(const struct fault *fault)
 {
 	const struct fault_slot *slot = fault->slot;
 
@@ -234,6 +236,11 @@ put_text(const struct fault *fault)
 	put(" gen ");
 	put_number(atomic_load(&slot->generation), 10);
 	put(atomic_load(&slot->freed) ? " state freed\n" : " state live\n");
+}
+
+static void
+put_text(const struct fault *fault)
+{
 	put_stack("now", 0, fault->alloc);
 	put_stack("alloc", fault->alloc, fault->free);
 	put_stack("free", fault->free, places.count);
@@ -281,14 +288,17 @@ put_json(const struct fault *fault)
 	put("}\n");
 }
 
-/* Whoever is in here comes to an end soon, as it calls nothing that waits for others. */
+/* Whoever is in here comes to an end soon, as it calls nothing that waits for others.  What matters most is told
+ * first: in a sandbox that ends whoever opens a file it is all there is. */
 static void
 tell(struct soma_backend *g, struct fault *fault)
 {
 	while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
 		sched_yield();
-	find_places(g, fault);
 	out.file = g->reporter.output;
+	put_head(fault);
+	flush();
+	find_places(g, fault);
 	put_text(fault);
 	flush();
 	out.file = g->reporter.json;
@@ -337,13 +347,16 @@ chain(int number, siginfo_t *info, void *context)
 static void
 on_fault(int number, siginfo_t *info, void *context)
 {
-	int saved = errno;
+	int saved = errno, cancel;
 
+	/* A thread that is to be cancelled would be so at the first write, and nobody else could report then. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	for (uint32_t i = 0; info->si_code > 0 && i < GUARDS_MAX; i++) {
 		struct soma_backend *g = atomic_load(&guards[i]);
 		if (g != NULL && !guard_is_idle(g) && explain(g, (uint64_t)(uintptr_t)info->si_addr, context))
 			break;
 	}
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 	chain(number, info, context);
 }

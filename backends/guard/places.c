@@ -190,11 +190,20 @@ places_read(struct places *places, int maps, int memory)
 	}
 }
 
+/* Of a process whose first thread has ended "self" has no mappings. */
+static int
+open_own(const char *by_thread, const char *by_process)
+{
+	int file = open(by_thread, O_RDONLY | O_CLOEXEC);
+
+	return file >= 0 ? file : open(by_process, O_RDONLY | O_CLOEXEC);
+}
+
 void
 places_find(struct places *places)
 {
-	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	int maps = open_own("/proc/thread-self/maps", "/proc/self/maps");
+	int memory = open_own("/proc/thread-self/mem", "/proc/self/mem");
 
 	if (maps >= 0)
 		places_read(places, maps, memory);
