@@ -287,6 +287,43 @@ START_TEST(a_refusal_tells_what_waiting_and_what_shrinking_would_bring)
 }
 END_TEST
 
+struct busy {
+	struct soma_resource *budget;
+	uint64_t stream;
+};
+
+static bool
+allocate_and_free(void *context, uint64_t bytes_needed, unsigned attempt)
+{
+	const struct busy *busy = context;
+	struct soma_block block = allocate(busy->budget, 600, busy->stream);
+
+	(void)bytes_needed;
+	(void)attempt;
+	deallocate(busy->budget, &block);
+	return false;
+}
+
+START_TEST(no_more_is_told_to_be_freed_than_is_told_to_be_in_use)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(FAKE_ORDERED, &terminal);
+	struct busy busy = { .budget = budget_of(terminal, 1000), .stream = new_stream(terminal) };
+	struct soma_block kept = allocate(busy.budget, 300, busy.stream);
+
+	soma_resource_set_pressure_callback(terminal, allocate_and_free, &busy);
+	ck_assert_int_eq(try_allocate(busy.budget, 800), SOMA_STATUS_OUT_OF_BUDGET);
+	check_error_sizes(800, 300, 700, 1000);
+	expect_held(0, 300, ": 800 B requested, 300 B of 1000 B in use, 300 B of it freed");
+	soma_resource_set_pressure_callback(terminal, NULL, NULL);
+	deallocate(busy.budget, &kept);
+	fake_run_all(fake);
+	soma_resource_release(busy.budget);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
 START_TEST(a_reservation_that_is_refused_is_told_the_same)
 {
 	struct soma_resource *terminal;
@@ -470,6 +507,7 @@ START_TEST(errors_within_the_callback_do_not_change_the_figures)
 END_TEST
 
 UNIT_MAIN("resource_pressure", a_refusal_tells_what_waiting_and_what_shrinking_would_bring,
+	  no_more_is_told_to_be_freed_than_is_told_to_be_in_use,
 	  a_reservation_that_is_refused_is_told_the_same, each_tenant_is_told_of_its_own_frees_alone,
 	  what_is_short_of_device_memory_has_neither, errors_within_the_callback_do_not_change_the_figures,
 	  callbacks_that_ask_each_others_stacks_end, the_owner_is_asked_until_there_is_room,

@@ -356,8 +356,11 @@ fail(const struct shortage *shortage, enum soma_status status)
 	char requested[SOMA__SIZE_EXACT_MAX], current[SOMA__SIZE_EXACT_MAX], limit[SOMA__SIZE_EXACT_MAX];
 
 	fill_figures(call, &error);
+	/* Others may have allocated and freed since the last attempt, which is what the error tells of. */
 	if (call->refused != NULL)
 		error.retired = retired_of(call->via->terminal, call->refused);
+	if (error.retired > error.current)
+		error.retired = error.current;
 	append(&text, "%s: %s requested, %s of %s in use", soma_status_text(status),
 	       soma__size_exact(requested, error.requested), soma__size_exact(current, error.current),
 	       soma__size_exact(limit, error.limit));
