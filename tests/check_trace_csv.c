@@ -227,8 +227,12 @@ START_TEST(lines_of_the_start_that_cannot_be_are_refused)
 	events_end(SOMA_HEADER AT_START ",,alloc,2,7,0x800000,0,,,start\n", TRACE_ERROR, 0,
 		   ":7: the block at 0x800000 is of 0 bytes: expected its size, or how many bytes it takes");
 	events_end(SOMA_HEADER AT_START ",,alloc,2,8,0x800000,8,,,start\n", TRACE_ERROR, 0,
-		   ":7: the block at 0x800000 is on stream 8: expected the stream and the pool of its segment, "
-		   "which is on stream 7");
+		   ":7: the block at 0x800000 is on stream 8 of pool 0:0: expected its segment's, stream 7 of pool "
+		   "0:0");
+	events_end("time,thread,op,device,stream,ptr,size,tag,generation,detail,pool\n"
+		   ",,segment_alloc,0,0,0x1000,512,,,start,0:1\n,,alloc,0,0,0x1000,512,,,start,0:2\n",
+		   TRACE_ERROR, 0,
+		   ":3: the block at 0x1000 is on stream 0 of pool 0:2: expected its segment's, stream 0 of pool 0:1");
 	/* Whatever is cut off, an event it is not. */
 	events_end(SOMA_HEADER ",,segment_alloc,0,0,0x1000,8,,,star", TRACE_TRUNCATED, 0,
 		   ":2: the file ends");

@@ -153,9 +153,11 @@ put_block(struct soma_start *start, struct csv *csv, const struct trace_event *e
 			event->ptr);
 	if (!is_alike(segment, event))
 		return trace_fail_line(csv->reader, csv->line,
-				       "the block at 0x%" PRIx64 " is on stream %" PRIu64
-				       ": expected the stream and the pool of its segment, which is on stream %" PRIu64,
-				       event->ptr, event->stream, segment->stream);
+				       "the block at 0x%" PRIx64 " is on stream %" PRIu64 " of pool %" PRIu64
+				       ":%" PRIu64 ": expected its segment's, stream %" PRIu64 " of pool %" PRIu64
+				       ":%" PRIu64,
+				       event->ptr, event->stream, event->pool[0], event->pool[1], segment->stream,
+				       segment->pool[0], segment->pool[1]);
 	if (size == 0)
 		return trace_fail_line(csv->reader, csv->line,
 				       "the block at 0x%" PRIx64
