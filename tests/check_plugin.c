@@ -245,7 +245,8 @@ START_TEST(a_name_that_is_near_another_ones_is_answered_with_that)
 	char near[64];
 
 	ck_assert_int_eq(soma__plugin_find(MODULES_FOLDER, "palin", &plugin), SOMA_STATUS_NOT_FOUND);
-	assert_said("there is no backend \"palin\": no palin.so in " MODULES_FOLDER, "; did you mean 'plain'?");
+	assert_said("there is no backend \"palin\": no palin.so in " MODULES_FOLDER,
+		    "; did you mean 'plain'?");
 	ck_assert_int_eq(soma__plugin_find(MODULES_FOLDER, "atuo", &plugin), SOMA_STATUS_NOT_FOUND);
 	assert_said("; did you mean 'auto'?", "");
 	ck_assert_int_eq(soma__plugin_find(MODULES_FOLDER, "unheard-of", &plugin), SOMA_STATUS_NOT_FOUND);

@@ -408,7 +408,8 @@ START_TEST(a_start_that_cannot_have_been_is_refused_by_the_columns_of_its_lines)
 		  ",,alloc,0,0,0x500,600,,,start\n",
 		  "the block at 0x200: what it takes is not a multiple of the block alignment" },
 		{ ",,segment_map,0,0,0x200000,2097152,,,start\n,,alloc,0,0,0x200000,512,,,start\n",
-		  "before the first event: the segment at 0x200000 of 2097152 bytes cannot have been there: expected "
+		  "before the first event: the segment at 0x200000 of 2097152 bytes cannot have been there: "
+		  "expected "
 		  "whole units of 20 MiB" },
 	};
 
@@ -419,8 +420,8 @@ START_TEST(a_start_that_cannot_have_been_is_refused_by_the_columns_of_its_lines)
 		snprintf(lines, sizeof lines, "%s1,,alloc,0,0,0x1000,512,,,\n", cases[i].lines);
 		replay_lines_raw(&replayed, lines, options_for(NULL));
 		ck_assert_int_eq(replayed.status, SOMA_STATUS_NOT_SUPPORTED);
-		ck_assert_msg(strncmp(replayed.error.text, cases[i].error, strlen(cases[i].error)) == 0, "%zu: %s", i,
-			      replayed.error.text);
+		ck_assert_msg(strncmp(replayed.error.text, cases[i].error, strlen(cases[i].error)) == 0,
+			      "%zu: %s", i, replayed.error.text);
 		replayed_end(&replayed);
 	}
 }

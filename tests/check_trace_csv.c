@@ -227,12 +227,14 @@ START_TEST(lines_of_the_start_that_cannot_be_are_refused)
 	events_end(SOMA_HEADER AT_START ",,alloc,2,7,0x800000,0,,,start\n", TRACE_ERROR, 0,
 		   ":7: the block at 0x800000 is of 0 bytes: expected its size, or how many bytes it takes");
 	events_end(SOMA_HEADER AT_START ",,alloc,2,8,0x800000,8,,,start\n", TRACE_ERROR, 0,
-		   ":7: the block at 0x800000 is on stream 8 of pool 0:0: expected its segment's, stream 7 of pool "
+		   ":7: the block at 0x800000 is on stream 8 of pool 0:0: expected its segment's, stream 7 "
+		   "of pool "
 		   "0:0");
 	events_end("time,thread,op,device,stream,ptr,size,tag,generation,detail,pool\n"
 		   ",,segment_alloc,0,0,0x1000,512,,,start,0:1\n,,alloc,0,0,0x1000,512,,,start,0:2\n",
 		   TRACE_ERROR, 0,
-		   ":3: the block at 0x1000 is on stream 0 of pool 0:2: expected its segment's, stream 0 of pool 0:1");
+		   ":3: the block at 0x1000 is on stream 0 of pool 0:2: expected its segment's, stream 0 of "
+		   "pool 0:1");
 	/* Whatever is cut off, an event it is not. */
 	events_end(SOMA_HEADER ",,segment_alloc,0,0,0x1000,8,,,star", TRACE_TRUNCATED, 0,
 		   ":2: the file ends");
@@ -242,15 +244,16 @@ END_TEST
 
 START_TEST(a_line_of_the_start_is_whole_or_it_is_not_there)
 {
-	static const char *const cut[] = { "start", "start;", "start;1", "start;1024", "start;1024;pend",
-					   "start;1024;pending" };
+	static const char *const cut[] = { "start",      "start;",          "start;1",
+					   "start;1024", "start;1024;pend", "start;1024;pending" };
 	char text[1024];
 
 	for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++) {
 		snprintf(text, sizeof text, SOMA_HEADER AT_START ",,alloc,2,7,0x800000,600,,,%s", cut[i]);
 		events_end(text, TRACE_TRUNCATED, 0, ":7: the file ends");
 	}
-	events_end(SOMA_HEADER ",,segment_alloc,0,0,0x1000,512,,,start;sm", TRACE_TRUNCATED, 0, ":2: the file ends");
+	events_end(SOMA_HEADER ",,segment_alloc,0,0,0x1000,512,,,start;sm", TRACE_TRUNCATED, 0,
+		   ":2: the file ends");
 }
 END_TEST
 
@@ -258,17 +261,18 @@ END_TEST
 
 START_TEST(segments_of_the_start_that_overlap_are_refused)
 {
-	events_end(SOMA_HEADER SEGMENT_AT(0, 0x1000) SEGMENT_AT(0, 0x1000), TRACE_ERROR, 0,
-		   ":3: the segment at 0x1000 overlaps the one at 0x1000 in line 2: expected segments that were "
-		   "there together");
-	events_end(SOMA_HEADER SEGMENT_AT(0, 0x9000) SEGMENT_AT(0, 0x1fff) SEGMENT_AT(0, 0x1000), TRACE_ERROR, 0,
-		   ":4: the segment at 0x1000 overlaps the one at 0x1fff in line 3");
-	events_end(SOMA_HEADER SEGMENT_AT(1, 0x1000) SEGMENT_AT(0, 0x1000) SEGMENT_AT(1, 0x1800)
-			   "1,,alloc,0,0,0x1000,8,,,\n",
+	events_end(
+		SOMA_HEADER SEGMENT_AT(0, 0x1000) SEGMENT_AT(0, 0x1000), TRACE_ERROR, 0,
+		":3: the segment at 0x1000 overlaps the one at 0x1000 in line 2: expected segments that were "
+		"there together");
+	events_end(SOMA_HEADER SEGMENT_AT(0, 0x9000) SEGMENT_AT(0, 0x1fff) SEGMENT_AT(0, 0x1000), TRACE_ERROR,
+		   0, ":4: the segment at 0x1000 overlaps the one at 0x1fff in line 3");
+	events_end(SOMA_HEADER SEGMENT_AT(1, 0x1000) SEGMENT_AT(0, 0x1000)
+			   SEGMENT_AT(1, 0x1800) "1,,alloc,0,0,0x1000,8,,,\n",
 		   TRACE_ERROR, 0, ":4: the segment at 0x1800 overlaps the one at 0x1000 in line 2");
 	/* Beside each other, or on two devices, they may be. */
-	events_end(SOMA_HEADER SEGMENT_AT(0, 0x2000) SEGMENT_AT(0, 0x1000) SEGMENT_AT(1, 0x1000), TRACE_END, 0,
-		   NULL);
+	events_end(SOMA_HEADER SEGMENT_AT(0, 0x2000) SEGMENT_AT(0, 0x1000) SEGMENT_AT(1, 0x1000), TRACE_END,
+		   0, NULL);
 }
 END_TEST
 
@@ -491,8 +495,7 @@ UNIT_MAIN("trace_csv", a_quote_around_a_field_changes_nothing, a_pool_may_stand_
 	  quoted_fields_hold_commas_quotes_and_line_breaks,
 	  a_quote_within_a_field_is_refused_and_swallows_nothing, a_deferred_free_is_told_by_its_detail,
 	  what_was_there_at_the_start_is_no_event, lines_of_the_start_that_cannot_be_are_refused,
-		  a_line_of_the_start_is_whole_or_it_is_not_there,
-		  segments_of_the_start_that_overlap_are_refused,
+	  a_line_of_the_start_is_whole_or_it_is_not_there, segments_of_the_start_that_overlap_are_refused,
 	  errors_name_the_line_and_what_was_expected, the_header_must_match,
 	  a_last_line_without_newline_counts_when_complete, zero_bytes_and_endless_lines_are_refused,
 	  rmm_actions_become_events, rmm_time_goes_on_after_midnight, rmm_epochs_are_understood_by_their_size,

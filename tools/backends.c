@@ -197,7 +197,8 @@ is_known(const struct names *names, const char *backend)
 		bool known = false;
 
 		for (size_t i = 0; i < names->count; i++)
-			known |= strlen(names->at[i]) == length && strncmp(names->at[i], backend, length) == 0;
+			known |=
+				strlen(names->at[i]) == length && strncmp(names->at[i], backend, length) == 0;
 		if (!known || backend[length] == '\0')
 			return known;
 		backend += length + 1;

@@ -69,8 +69,8 @@ not_found(const char *search, const char *name, const char *folders)
 	char near[64];
 	bool is_near = soma__plugin_near(search, name, near);
 
-	return soma__error_text(SOMA_STATUS_NOT_FOUND, "there is no backend \"%s\": no %s.so in %s%s%s%s", name, name,
-				folders, is_near ? "; did you mean '" : "", is_near ? near : "",
+	return soma__error_text(SOMA_STATUS_NOT_FOUND, "there is no backend \"%s\": no %s.so in %s%s%s%s",
+				name, name, folders, is_near ? "; did you mean '" : "", is_near ? near : "",
 				is_near ? "'?" : "");
 }
 

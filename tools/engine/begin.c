@@ -39,10 +39,11 @@ adopt_expandable(struct run *run, const struct start_segment *segment, uint64_t 
 	run->result->counts.start_segments += *adopted;
 	if (*adopted || !run->plan->start->by_lines)
 		return SOMA_STATUS_OK;
-	return soma__error_text(SOMA_STATUS_NOT_SUPPORTED,
-				"the segment at 0x%" PRIx64 " of %" PRIu64
-				" bytes cannot have been there: expected whole units of %s MiB that no other one has",
-				segment->address, segment->size, segment->pool == 0 ? "2" : "20");
+	return soma__error_text(
+		SOMA_STATUS_NOT_SUPPORTED,
+		"the segment at 0x%" PRIx64 " of %" PRIu64
+		" bytes cannot have been there: expected whole units of %s MiB that no other one has",
+		segment->address, segment->size, segment->pool == 0 ? "2" : "20");
 }
 
 /* One that the capacity has no room for is left out. */

@@ -42,7 +42,8 @@ static struct problem
 segment_problem(uint64_t address, uint64_t size, uint64_t alignment, const struct named *named)
 {
 	if (address == 0 || address % alignment != 0)
-		return (struct problem){ named->address, "not a multiple of the block alignment, or 0", "", "" };
+		return (struct problem){ named->address, "not a multiple of the block alignment, or 0", "",
+					 "" };
 	if (size == 0 || size % alignment != 0)
 		return (struct problem){ named->size, "not a multiple of the block alignment, or 0", "", "" };
 	if (size > SOMA_MODEL_ADDRESS_MAX || address > SOMA_MODEL_ADDRESS_MAX - size)
@@ -67,8 +68,8 @@ block_problem(const struct start_block *block, uint64_t alignment, const struct 
 static bool
 refuse(struct trace_error *error, const char *what, uint64_t address, const struct problem *problem)
 {
-	snprintf(error->text, sizeof error->text, "%s at 0x%" PRIx64 ": %s is %s%s%s", what, address, problem->of,
-		 problem->text, problem->to, problem->by);
+	snprintf(error->text, sizeof error->text, "%s at 0x%" PRIx64 ": %s is %s%s%s", what, address,
+		 problem->of, problem->text, problem->to, problem->by);
 	return false;
 }
 
@@ -194,7 +195,8 @@ add_freed_segments(struct start *start, const struct survey_device *device, cons
 
 	while ((segment = table_next(&device->segments, &cursor)) != NULL) {
 		if (!segment->at_start ||
-		    segment_problem(segment->key.key, segment->size, policy->alignment, &in_snapshot).of != NULL)
+		    segment_problem(segment->key.key, segment->size, policy->alignment, &in_snapshot).of !=
+			    NULL)
 			continue;
 		add_segment(start, (struct start_segment){
 					   .address = segment->key.key,
@@ -251,8 +253,9 @@ static uint64_t
 capacity_of(const struct trace_segment *segment, size_t index, const struct soma_policy *policy)
 {
 	const struct trace_block *block = &segment->blocks[index];
-	uint64_t limit = (index + 1 < segment->block_count ? block[1].address : segment->address + segment->size) -
-			 block->address;
+	uint64_t limit =
+		(index + 1 < segment->block_count ? block[1].address : segment->address + segment->size) -
+		block->address;
 	uint64_t capacity;
 
 	if (block->size > 0)

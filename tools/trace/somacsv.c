@@ -325,7 +325,8 @@ read_start(struct soma_reader *soma)
 		if (result == TRACE_OK && soma->is_start && !soma->start_known)
 			result = soma_start_put(&soma->start, &soma->csv, &soma->first, &soma->words);
 	} while (result == TRACE_OK && soma->is_start);
-	if (result != TRACE_ERROR && !soma->start_known && soma_start_check(&soma->start, &soma->csv) != TRACE_OK)
+	if (result != TRACE_ERROR && !soma->start_known &&
+	    soma_start_check(&soma->start, &soma->csv) != TRACE_OK)
 		result = TRACE_ERROR;
 	if (result == TRACE_OK && soma->csv.cut &&
 	    soma_start_might_be(&soma->start, soma->first.op, detail_of(soma, &soma->first)))

@@ -81,7 +81,8 @@ put_segment(struct soma_start *start, struct csv *csv, const struct trace_event 
 
 	if (event->size == 0)
 		return trace_fail_line(csv->reader, csv->line,
-				       "a segment at 0x%" PRIx64 " of 0 bytes: expected its size in column \"size\"",
+				       "a segment at 0x%" PRIx64
+				       " of 0 bytes: expected its size in column \"size\"",
 				       event->ptr);
 	if (event->size > UINT64_MAX - event->ptr)
 		return trace_fail_line(csv->reader, csv->line,
@@ -131,9 +132,8 @@ holds(const struct trace_segment *segment, const struct trace_event *event, uint
 static bool
 is_alike(const struct trace_segment *segment, const struct trace_event *event)
 {
-	return segment->stream == event->stream &&
-	       (!event->has_pool ||
-		(segment->pool[0] == event->pool[0] && segment->pool[1] == event->pool[1]));
+	return segment->stream == event->stream && (!event->has_pool || (segment->pool[0] == event->pool[0] &&
+									 segment->pool[1] == event->pool[1]));
 }
 
 static enum trace_result
@@ -154,10 +154,10 @@ put_block(struct soma_start *start, struct csv *csv, const struct trace_event *e
 	if (!is_alike(segment, event))
 		return trace_fail_line(csv->reader, csv->line,
 				       "the block at 0x%" PRIx64 " is on stream %" PRIu64 " of pool %" PRIu64
-				       ":%" PRIu64 ": expected its segment's, stream %" PRIu64 " of pool %" PRIu64
-				       ":%" PRIu64,
-				       event->ptr, event->stream, event->pool[0], event->pool[1], segment->stream,
-				       segment->pool[0], segment->pool[1]);
+				       ":%" PRIu64 ": expected its segment's, stream %" PRIu64
+				       " of pool %" PRIu64 ":%" PRIu64,
+				       event->ptr, event->stream, event->pool[0], event->pool[1],
+				       segment->stream, segment->pool[0], segment->pool[1]);
 	if (size == 0)
 		return trace_fail_line(csv->reader, csv->line,
 				       "the block at 0x%" PRIx64
@@ -213,8 +213,8 @@ find_overlap(const struct place *places, size_t count, struct csv *csv)
 
 		if (a->device == b->device && b->from < a->to)
 			return trace_fail_line(csv->reader, in_order ? b->line : a->line,
-					       "the segment at 0x%" PRIx64
-					       " overlaps the one at 0x%" PRIx64 " in line %" PRIu64
+					       "the segment at 0x%" PRIx64 " overlaps the one at 0x%" PRIx64
+					       " in line %" PRIu64
 					       ": expected segments that were there together",
 					       in_order ? b->from : a->from, in_order ? a->from : b->from,
 					       in_order ? a->line : b->line);
