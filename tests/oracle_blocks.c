@@ -214,6 +214,8 @@ file(struct oracle *o, struct block *b)
 static void
 file_oldest(struct oracle *o, size_t count)
 {
+	if (count == 0)
+		return; /* there may be no queue at all */
 	for (size_t i = 0; i < count; i++)
 		if (o->queue[i] != NULL)
 			file(o, o->queue[i]);
