@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Freed blocks that wait to be filed: whom they serve until then, and that nobody else
- * notices them. */
+ * notices them.  Looks inside for what takes billions of frees. */
 #include <soma/model.h>
 #include <stdlib.h>
 
+#include "lib/model/state.h"
+#include "tests/random.h"
 #include "tests/unit.h"
 
 #define KIB ((uint64_t)1 << 10)
@@ -273,10 +275,78 @@ START_TEST(a_free_at_which_the_records_move_marks_its_own_block)
 }
 END_TEST
 
+/* As if that many frees had come and gone. */
+static void
+begin_at(struct soma_model *model, uint32_t number)
+{
+	struct soma__queue *queue = &model->queue;
+
+	queue->oldest = queue->next = queue->offered = queue->settled = number;
+}
+
+static void
+expect_same_stats(const struct soma_model *a, const struct soma_model *b)
+{
+	struct soma_model_stats stats[2];
+
+	soma_model_stats(a, &stats[0], sizeof stats[0]);
+	soma_model_stats(b, &stats[1], sizeof stats[1]);
+	ck_assert_mem_eq(&stats[0], &stats[1], sizeof stats[0]);
+}
+
+/* The same frees and allocations of a few sizes in two models: the same blocks. */
+static void
+expect_same_blocks(struct soma_model *a, struct soma_model *b, uint64_t state)
+{
+	uint64_t streams[2], live[40], count = 0;
+
+	for (int i = 0; i < 2; i++) {
+		streams[i] = stream_of(a);
+		ck_assert_uint_eq(stream_of(b), streams[i]);
+	}
+	for (int i = 0; i < 400; i++) {
+		uint64_t stream = streams[random_next(&state) % 2], r = random_next(&state);
+
+		if (count < 40 && (count == 0 || r % 2 == 0)) {
+			live[count] = taken(a, (1 + r / 2 % 5) * KIB, stream);
+			ck_assert_uint_eq(taken(b, (1 + r / 2 % 5) * KIB, stream), live[count]);
+			count++;
+		} else {
+			uint64_t *freed = &live[r / 2 % count];
+
+			given(a, *freed, stream);
+			given(b, *freed, stream);
+			*freed = live[--count];
+		}
+		expect_same_stats(a, b);
+	}
+}
+
+/* With all offered at once, with some held back, and with both in turn. */
+START_TEST(the_numbers_of_frees_go_round)
+{
+	static const uint64_t above[] = { 0, 15, UINT64_MAX };
+	static const unsigned batches[] = { 1, 3, 8, 50 };
+
+	for (uint32_t before = 0; before < 240; before++) {
+		unsigned batch = batches[before / 3 % 4];
+		struct soma_model *usual = created(batch, above[before % 3]);
+		struct soma_model *late = created(batch, above[before % 3]);
+
+		begin_at(late, UINT32_MAX - before / 2);
+		expect_same_blocks(usual, late, before);
+		ck_assert_uint_lt(late->queue.next, 1000);
+		soma_model_destroy(usual);
+		soma_model_destroy(late);
+	}
+}
+END_TEST
+
 UNIT_MAIN("queue", a_block_freed_lately_serves_a_request_of_its_size_as_it_is,
 	  of_two_blocks_of_a_size_the_one_freed_last_serves_first,
 	  what_another_stream_freed_is_not_served_from_the_queue, a_freed_block_is_not_live_while_it_waits,
 	  waiting_blocks_are_joined_before_memory_grows, twice_a_batch_is_the_most_that_waits,
 	  a_block_that_serves_leaves_its_place_empty, what_was_filed_is_not_found_by_its_size_any_more,
 	  with_many_live_the_latest_eight_do_not_serve_yet, counters_do_not_lag_behind,
-	  many_sizes_and_streams_find_their_own, a_free_at_which_the_records_move_marks_its_own_block)
+	  many_sizes_and_streams_find_their_own, a_free_at_which_the_records_move_marks_its_own_block,
+	  the_numbers_of_frees_go_round)
