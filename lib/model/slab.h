@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "config.h" /* SOMA_SANITIZERS */
 #include "lib/arena/arena.h"
 
 #define SOMA__NAME_UNIT 8
