@@ -77,7 +77,7 @@ file_complete(struct soma_model *model, uint32_t name, uint32_t node_name)
 	keep = soma__keep_of(model, node);
 	model->stats.free_block_count++;
 	soma__keep_file(model, &keep, name, node_name, soma__block_address(block),
-			soma__block_end(model, block), 0);
+			soma__block_end(model, block));
 }
 
 void

@@ -165,17 +165,17 @@ soma__keep_joins(const struct soma_model *model, uint32_t tag, uint64_t barrier,
 	return node->tag == tag && node->position >= barrier;
 }
 
-/* Joins the block with its neighbours, then puts it on its shelf.  What joins is kept
- * in the same place.  (A complete node's position is stale, and the barrier 0.) */
+/* Joins a complete block with its neighbours, then puts it on its home shelf, where they were.  (A
+ * complete node's position is stale, and so there is no barrier.) */
 static HOT void
 soma__keep_file(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name,
-		uint64_t address, uint64_t end, uint64_t barrier)
+		uint64_t address, uint64_t end)
 {
 	uint32_t tag = soma__node_at(&model->index, node_name)->tag;
 	const struct soma__block *block = soma__block_at(model, name);
 	uint32_t previous = block->previous, next = block->next;
 
-	if (soma__keep_joins(model, tag, barrier, previous)) {
+	if (soma__keep_joins(model, tag, 0, previous)) {
 		const struct soma__block *front = soma__block_at(model, previous);
 		uint64_t start = soma__block_address(front);
 
@@ -185,7 +185,7 @@ soma__keep_file(struct soma_model *model, const struct soma__keep *keep, uint32_
 		name = previous;
 		address = start;
 	}
-	if (soma__keep_joins(model, tag, barrier, next)) {
+	if (soma__keep_joins(model, tag, 0, next)) {
 		const struct soma__block *back = soma__block_at(model, next);
 		uint64_t back_end = soma__free_block_end(model, back);
 
