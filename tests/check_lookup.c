@@ -181,6 +181,37 @@ START_TEST(granules_whose_hashes_look_alike_are_told_apart)
 }
 END_TEST
 
+/* Of the granules whose lower 31 bits are those of one of these hashes, how many are found? */
+static unsigned
+count_alike(const struct fixture *f, uint64_t hash, uint64_t count)
+{
+	unsigned seen = 0;
+
+	for (uint64_t i = 0; i < count; i++)
+		for (uint64_t upper = 1; upper < 512; upper++)
+			seen += found(f, granule_hashed((hash + i + (upper << 31)) & HASH_MASK)) != 0;
+	return seen;
+}
+
+/* In a large table the records are not asked, until entries are far behind their own lines. */
+START_TEST(a_large_table_takes_no_granule_for_another)
+{
+	const uint64_t hash = HASH_MASK / 3;
+	struct fixture f = set_up();
+
+	for (uint64_t i = 1; i <= 8000; i++)
+		put(&f, i);
+	ck_assert(!f.lookup.ask);
+	ck_assert_uint_eq(count_alike(&f, soma__lookup_hash(4000) >> (64 - HASH_BITS), 1), 0);
+	for (uint64_t i = 0; i < 60; i++) {
+		put(&f, granule_hashed(hash + i));
+		ck_assert_uint_eq(count_alike(&f, hash, i + 1), 0);
+	}
+	ck_assert(f.lookup.ask);
+	tear_down(&f);
+}
+END_TEST
+
 START_TEST(a_mark_hides_the_entry_and_stays_while_the_table_grows)
 {
 	static uint32_t names[20000];
@@ -206,4 +237,4 @@ END_TEST
 
 UNIT_MAIN("lookup", what_was_put_is_found_and_nothing_else, a_line_of_everything_spills_over_and_comes_back,
 	  the_last_line_spills_into_the_first, granules_whose_hashes_look_alike_are_told_apart,
-	  a_mark_hides_the_entry_and_stays_while_the_table_grows)
+	  a_large_table_takes_no_granule_for_another, a_mark_hides_the_entry_and_stays_while_the_table_grows)
