@@ -4,8 +4,6 @@
 #include <soma/model.h>
 #include <string.h>
 
-#include "lib/model/blocks.h"
-#include "lib/model/clock.h"
 #include "lib/model/driven.h"
 #include "lib/model/queue.h"
 #include "lib/model/state.h"
