@@ -39,11 +39,15 @@ tear_down(struct fixture *f)
 static uint64_t
 granule_hashed(uint64_t hash)
 {
-	uint64_t odd = soma__lookup_hash(1) >> (64 - HASH_BITS), inverse = odd;
+	uint64_t odd = soma__lookup_hash(1) >> (64 - HASH_BITS), inverse = odd, shifted, granule = 0;
 
 	for (int i = 0; i < 6; i++)
 		inverse *= 2 - odd * inverse;
-	return hash * inverse & HASH_MASK;
+	shifted = hash * inverse & HASH_MASK;
+	for (int i = 0; i < HASH_BITS / 5; i++)
+		granule = shifted ^ granule >> 5;
+	ck_assert_uint_eq(soma__lookup_hash(granule) >> (64 - HASH_BITS), hash);
+	return granule;
 }
 
 static uint32_t
@@ -212,6 +216,44 @@ START_TEST(a_large_table_takes_no_granule_for_another)
 }
 END_TEST
 
+static unsigned
+displaced(const struct fixture *f, const uint32_t *names, unsigned count)
+{
+	unsigned sum = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct soma__block *block = soma__lookup_block(&f->blocks, names[i]);
+		uint64_t hash = soma__lookup_hash(soma__block_address(block));
+
+		sum += block->entry / SOMA__LINE_ENTRIES != soma__lookup_line(&f->lookup, hash);
+	}
+	return sum;
+}
+
+/* As many programs have them: small blocks side by side at the fronts of segments. */
+START_TEST(grids_of_granules_are_spread_over_the_lines)
+{
+	static const struct {
+		uint64_t segment, step;
+		unsigned blocks;
+	} grids[] = {
+		{ 1 << 12, 1, 256 }, { 1 << 12, 3, 64 }, { 1 << 12, 1, 16 }, { 1 << 13, 1, 256 },
+		{ 1 << 16, 1, 1 },   { 40960, 1, 1 },    { 81920, 512, 4 },  { 1 << 13, 2, 512 },
+	};
+	static uint32_t names[20000];
+
+	for (size_t g = 0; g < sizeof grids / sizeof grids[0]; g++) {
+		struct fixture f = set_up();
+
+		for (unsigned i = 0; i < 20000; i++)
+			names[i] = put(&f, ((uint64_t)1 << 36) + i / grids[g].blocks * grids[g].segment +
+						   i % grids[g].blocks * grids[g].step);
+		ck_assert_uint_lt(displaced(&f, names, 20000), 20000 / 20);
+		tear_down(&f);
+	}
+}
+END_TEST
+
 START_TEST(a_mark_hides_the_entry_and_stays_while_the_table_grows)
 {
 	static uint32_t names[20000];
@@ -237,4 +279,5 @@ END_TEST
 
 UNIT_MAIN("lookup", what_was_put_is_found_and_nothing_else, a_line_of_everything_spills_over_and_comes_back,
 	  the_last_line_spills_into_the_first, granules_whose_hashes_look_alike_are_told_apart,
-	  a_large_table_takes_no_granule_for_another, a_mark_hides_the_entry_and_stays_while_the_table_grows)
+	  a_large_table_takes_no_granule_for_another, grids_of_granules_are_spread_over_the_lines,
+	  a_mark_hides_the_entry_and_stays_while_the_table_grows)

@@ -70,12 +70,16 @@ soma__lookup_reserve(struct soma__lookup *lookup, const struct soma__slab *block
 	return lookup->used < lookup->grow_at || soma__lookup_grow(lookup, blocks, arena);
 }
 
-/* Multiplication by an odd number modulo 2^40, a bijection whose upper bits depend on all
- * bits of the granule: the product's upper 40 bits. */
+/*
+ * A bijection of 40 bits whose upper bits depend on all bits of the granule; here they are
+ * the upper 40 of 64.  Multiplication by an odd number alone does not spread blocks at the
+ * fronts of segments, whose granules are a grid: with 256 in each 2 MiB, up to 40 % did not find
+ * room in their lines.  (The shift is the one of 5 to 24 that did best for such grids: below 4 %.)
+ */
 static inline uint64_t
 soma__lookup_hash(uint64_t granule)
 {
-	return granule * (UINT64_C(0x9e3779b97f) << (64 - SOMA__ADDRESS_BITS));
+	return (granule ^ granule >> 5) * (UINT64_C(0x9e3779b97f) << (64 - SOMA__ADDRESS_BITS));
 }
 
 static inline uint32_t
