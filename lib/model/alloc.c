@@ -317,22 +317,10 @@ reserve_free(struct soma_model *model, struct soma__stream *stream)
 	       (!stream->ordered || soma__clock_reserve_legacy(model, stream));
 }
 
-/* All but the ordinary case. */
+/* A live block, in whatever state the model is. */
 static __attribute__((noinline)) enum soma_status
-free_otherwise(struct soma_model *model, uint64_t ptr, uint64_t id)
+free_found(struct soma_model *model, struct soma__stream *stream, uint32_t *link)
 {
-	struct soma__stream *stream;
-	enum soma_status status;
-	uint32_t *link;
-
-	if (ptr == 0)
-		return SOMA_STATUS_OK;
-	status = soma__stream_accepting(model, id, &stream);
-	if (status != SOMA_STATUS_OK)
-		return status;
-	link = find_live(model, ptr);
-	if (link == NULL)
-		return soma__fail(INVALID_VALUE, "0x%" PRIx64 " is not the address of a live block", ptr);
 	if (!reserve_free(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (stream->ordered) {
@@ -346,6 +334,25 @@ free_otherwise(struct soma_model *model, uint64_t ptr, uint64_t id)
 	return SOMA_STATUS_OK;
 }
 
+/* What was not found at first sight. */
+static __attribute__((noinline)) enum soma_status
+free_searched(struct soma_model *model, uint64_t ptr, uint64_t id)
+{
+	struct soma__stream *stream;
+	enum soma_status status;
+	uint32_t *link;
+
+	if (ptr == 0)
+		return SOMA_STATUS_OK;
+	status = soma__stream_accepting(model, id, &stream);
+	if (status != SOMA_STATUS_OK)
+		return status;
+	link = find_live(model, ptr);
+	if (link == NULL)
+		return soma__fail(INVALID_VALUE, "0x%" PRIx64 " is not the address of a live block", ptr);
+	return free_found(model, stream, link);
+}
+
 enum soma_status
 soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 {
@@ -353,13 +360,15 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 	uint64_t granule = granule_of(model, ptr);
 	uint32_t *link;
 
-	if (__builtin_expect(stream == NULL || stream->ordered || model->stats.reserved >= stream->shelved ||
-				     model->headroom == 0 || !soma__queue_exists(model),
-			     0))
-		return free_otherwise(model, ptr, id);
+	if (__builtin_expect(stream == NULL, 0))
+		return free_searched(model, ptr, id);
 	link = soma__lookup_first(&model->lookup, &model->blocks, granule);
 	if (__builtin_expect(link == NULL || !begins_at(model, granule, ptr), 0))
-		return free_otherwise(model, ptr, id);
+		return free_searched(model, ptr, id);
+	if (__builtin_expect(stream->ordered || model->stats.reserved >= stream->shelved ||
+				     model->headroom == 0 || !soma__queue_exists(model),
+			     0))
+		return free_found(model, stream, link);
 	model->headroom--;
 	count_free(model);
 	return soma__queue_push(model, stream, link, stream->submitted++);
