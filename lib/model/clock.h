@@ -12,18 +12,23 @@
 
 #include "lib/model/state.h"
 
+/* The stream whose slot the id names, whatever its own is now; NULL when there never was one. */
+static HOT struct soma__stream *
+soma__stream_in_slot(const struct soma_model *model, uint64_t id)
+{
+	uint64_t slot = id & (((uint64_t)1 << SOMA__SLOT_BITS) - 1);
+
+	return slot < model->stream_slots ? model->streams[slot] : NULL;
+}
+
 /* The stream with this id, destroyed or not; NULL when there never was one or it is
  * gone. */
 static inline struct soma__stream *
 soma__stream_find(const struct soma_model *model, uint64_t id)
 {
-	uint64_t slot = id & (((uint64_t)1 << SOMA__SLOT_BITS) - 1);
-	struct soma__stream *stream;
+	struct soma__stream *stream = soma__stream_in_slot(model, id);
 
-	if (slot >= model->stream_slots)
-		return NULL;
-	stream = model->streams[slot];
-	return stream->exists && stream->id == id ? stream : NULL;
+	return stream != NULL && stream->exists && stream->id == id ? stream : NULL;
 }
 
 /* Was there a stream with this id that is gone by now? */
@@ -36,13 +41,10 @@ enum soma_status soma__stream_refuse(const struct soma_model *model, uint64_t id
 static HOT struct soma__stream *
 soma__stream_taking(const struct soma_model *model, uint64_t id)
 {
-	uint64_t slot = id & (((uint64_t)1 << SOMA__SLOT_BITS) - 1);
-	struct soma__stream *stream;
+	struct soma__stream *stream = soma__stream_in_slot(model, id);
 
-	if (slot >= model->stream_slots)
-		return NULL;
-	stream = model->streams[slot];
-	return stream->takes == id && stream->submitted < SOMA__POSITION_MAX ? stream : NULL;
+	return stream != NULL && stream->takes == id && stream->submitted < SOMA__POSITION_MAX ? stream
+											       : NULL;
 }
 
 /* The same; the error is recorded when it cannot take one. */
