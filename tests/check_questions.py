@@ -17,6 +17,7 @@ import xml.etree.ElementTree as xml
 
 from check_capacity import ODD, check_capacity
 from check_races import check_races
+from check_recorded import check_recorded
 from check_simulated import Random
 from questions import HEADER, SOURCE, answer, expect, failures, samples, soma, write
 
@@ -225,7 +226,7 @@ KEYS = {
     "stats": "allocated_bytes allocs counts device format free_delay_events free_delay_ns freed_bytes frees holders "
              "lifetime_events lifetime_ns live_blocks_at_end live_bytes_at_end most_live_blocks "
              "most_live_blocks_event peak_event peak_live_requested rates size sizes streams trace",
-    "check": "device limits policy trace truncated violated",
+    "check": "device limits policy recorded_oom trace truncated violated",
     "diff": "after before by gone grew growth_at_end growth_at_peak identical new rows same shrank",
     "race": "counts format judged kinds races total trace",
 }
@@ -487,6 +488,7 @@ def main():
         hostile(folder)
         check_races(folder, write, answer, soma, expect)
     check_capacity()
+    check_recorded()
     print(f"{failures()} failures")
     return 1 if failures() else 0
 

@@ -11,6 +11,7 @@
 
 #include "tools/report/report.h"
 #include "tools/trace/clean.h"
+#include "tools/units.h"
 #include "tools/xalloc.h"
 
 const struct soma_policy *
@@ -144,6 +145,24 @@ char *
 answer_stream_text(char *buffer, uint64_t stream)
 {
 	snprintf(buffer, ANSWER_STREAM_MAX, stream < 65536 ? "%" PRIu64 : "0x%" PRIx64, stream);
+	return buffer;
+}
+
+char *
+answer_recorded(char *buffer, const struct replay_recorded *recorded)
+{
+	char first[UNITS_MAX], last[UNITS_MAX], count[UNITS_MAX];
+
+	units_bytes(first, recorded->requested);
+	if (recorded->count == 1)
+		snprintf(buffer, ANSWER_RECORDED_MAX, "the request of %s that failed at event %" PRIu64, first,
+			 recorded->event);
+	else
+		snprintf(buffer, ANSWER_RECORDED_MAX,
+			 "the %s requests that failed, the first of %s at event %" PRIu64
+			 ", the last of %s at event %" PRIu64,
+			 units_count(count, recorded->count), first, recorded->event,
+			 units_bytes(last, recorded->last_requested), recorded->last_event);
 	return buffer;
 }
 

@@ -67,6 +67,11 @@ char *answer_event_text(char *buffer, uint64_t index);
 #define ANSWER_STREAM_MAX 24
 char *answer_stream_text(char *buffer, uint64_t stream);
 
+/* What a trace says failed: "the request of 512 MiB that failed at event 47", or of several the first and the
+ * last: `buffer` has ANSWER_RECORDED_MAX bytes. */
+#define ANSWER_RECORDED_MAX 256
+char *answer_recorded(char *buffer, const struct replay_recorded *recorded);
+
 /* A holder's name, clean and never empty; the caller frees it. */
 char *answer_holder(const struct trace_reader *reader, trace_name name);
 

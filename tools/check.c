@@ -27,7 +27,8 @@ const char *const check_paragraphs[] = {
 	"what was measured, where that was, and who held the most then. The exit status is 0 when all are "
 	"kept "
 	"and 1 when one is passed; a measured value that equals its limit keeps it.",
-	"At least one limit must be given. Running out of memory is a violation, too: of --capacity, or of the 256 TiB that there are addresses for.",
+	"At least one limit must be given. Running out of memory is a violation, too: of --capacity, or of the 256 TiB that there are addresses for. With "
+	"--capacity a request that the trace says failed is made here, too, and freed at once.",
 	NULL,
 };
 
@@ -82,6 +83,7 @@ struct checked {
 	const char *error; /* why the answer is not whole, or NULL */
 	struct judged at[JUDGED_MAX];
 	size_t count, violated;
+	struct replay_recorded recorded;
 };
 
 /* ---- judging -------------------------------------------------------------------- */
@@ -217,9 +219,12 @@ holder_text(const struct judged *judged)
 static void
 print_text(const struct checked *checked)
 {
-	char text[384], kept[UNITS_MAX];
+	char text[384], kept[UNITS_MAX], recorded[ANSWER_RECORDED_MAX];
 
 	printf("%s\n", checked->path);
+	if (checked->recorded.happened)
+		printf("The trace records that memory ran out: %s%s.\n", answer_recorded(recorded, &checked->recorded),
+		       checked->recorded.tried ? "; --capacity must have room for that" : "");
 	for (size_t i = 0; i < checked->count; i++) {
 		const struct judged *judged = &checked->at[i];
 		char *holder = holder_text(judged);
@@ -267,6 +272,7 @@ checked_object(const struct checked *checked, const struct replay_result *result
 	report_put(object, "policy", json_string(result->policy->name));
 	report_put(object, "truncated", json_boolean(result->truncated));
 	report_put(object, "violated", report_number(checked->violated));
+	report_put(object, "recorded_oom", report_recorded(&checked->recorded));
 	report_put(object, "limits", limits);
 	return object;
 }
@@ -346,6 +352,7 @@ check_reader(const struct command *command, const struct check_values *values, s
 		return junit(command, values, checked, end);
 	}
 	judge(checked, values, reader, &result);
+	checked->recorded = result.recorded_oom;
 	end = show(command, values, checked, &result);
 	replay_result_fini(&result);
 	return end;

@@ -37,6 +37,8 @@ const char *const fit_paragraphs[] = {
 	"answer is the least that passes, and one byte less fails; where that took too many replays the answer "
 	"is marked: it passes, and one byte less fails, but something smaller may pass, too. Between the answer "
 	"and what is reserved without a limit there may be capacities that fail: --capacity asks for one.",
+	"A request that the trace says failed, as PyTorch's out-of-memory events do, counts as if it had been granted, "
+	"and freed at once: every capacity that is given has room for it, and so has the packing.",
 	"The packing is the best of several orders, improved for a fixed number of steps, so that the answer "
 	"is the same everywhere. It is checked for overlaps before it is shown. Sizes are rounded up to "
 	"512 bytes for it, but for those of placement instances.",
@@ -228,7 +230,7 @@ add_row(struct replay_session *session, struct answer *answer, const struct soma
 	struct replay_options options = options_of(answer, policy);
 
 	row->policy = policy;
-	row->bound = answer->lives.peak_rounded;
+	row->bound = answer->lives.peak_wanted;
 	row->asked = answer->values->capacity;
 	row->status = trial_create(session, &options, &row->trial, &row->error);
 	if (row->status == SOMA_STATUS_OK || row->status == SOMA_STATUS_NOT_SUPPORTED)
@@ -313,6 +315,15 @@ print_row(const struct policy_row *row, uint64_t least)
 }
 
 static void
+print_recorded(const struct replay_recorded *recorded)
+{
+	char text[ANSWER_RECORDED_MAX];
+
+	if (recorded->happened)
+		printf("\nEach capacity, and the packing, has room for %s.\n", answer_recorded(text, recorded));
+}
+
+static void
 print_text(const struct answer *answer)
 {
 	const struct lives *lives = &answer->lives;
@@ -323,6 +334,9 @@ print_text(const struct answer *answer)
 	bound_line("Live bytes at most", lives->peak_requested, 0, "as requested: nothing is below this");
 	bound_line("Live bytes, rounded", lives->peak_rounded, lives->peak_requested,
 		   "each block rounded up to 512 B");
+	if (lives->recorded.happened)
+		bound_line("With what failed, rounded", lives->peak_wanted, lives->peak_requested,
+			   "each request that failed, beside what was live then");
 	if (answer->pack.packed) {
 		snprintf(note, sizeof note, "%s; its own bound is %" PRIu64, answer->pack.order,
 			 answer->pack.bound);
@@ -332,6 +346,7 @@ print_text(const struct answer *answer)
 	}
 	for (size_t i = 0; i < answer->row_count; i++)
 		print_row(&answer->rows[i], lives->peak_requested);
+	print_recorded(&lives->recorded);
 	if (answer->values->capacity == 0)
 		return;
 	printf("\nAt %s:\n", units_bytes(size, answer->values->capacity));
@@ -387,6 +402,8 @@ answer_object(const struct answer *answer, bool truncated)
 	report_put(object, "truncated", json_boolean(truncated));
 	report_put(object, "peak_live_requested", report_number(answer->lives.peak_requested));
 	report_put(object, "peak_live_rounded", report_number(answer->lives.peak_rounded));
+	report_put(object, "peak_wanted_rounded", report_number(answer->lives.peak_wanted));
+	report_put(object, "recorded_oom", report_recorded(&answer->lives.recorded));
 	report_put(object, "packing", packing_object(answer));
 	report_put(object, "capacity",
 		   answer->values->capacity > 0 ? report_number(answer->values->capacity) : json_null());

@@ -60,7 +60,6 @@ options_of(const struct oom *oom, uint64_t capacity)
 	options.complete = (enum replay_complete)oom->values->complete;
 	options.device = oom->device;
 	options.capacity = capacity;
-	options.try_recorded = true;
 	return options;
 }
 
@@ -87,7 +86,7 @@ find_device(struct oom *oom)
 
 /* One replay with an autopsy of its first failure: under the capacity, or what is recorded. */
 static enum soma_status
-examine(struct oom *oom, uint64_t capacity, bool recorded)
+examine(struct oom *oom, uint64_t capacity)
 {
 	struct replay_options options = options_of(oom, capacity);
 	struct replay_result result;
@@ -95,7 +94,6 @@ examine(struct oom *oom, uint64_t capacity, bool recorded)
 
 	autopsy_fini(&oom->autopsy);
 	options.autopsy = &oom->autopsy;
-	options.try_recorded = !recorded;
 	status = replay_again(oom->session, &options, &result, &oom->error);
 	if (status != SOMA_STATUS_OK)
 		return status;
@@ -126,7 +124,7 @@ static enum soma_status
 find_failure(struct oom *oom)
 {
 	uint64_t given = oom->values->capacity;
-	enum soma_status status = examine(oom, given, true);
+	enum soma_status status = examine(oom, given);
 	const struct autopsy *autopsy = &oom->autopsy;
 
 	oom->capacity = given;
@@ -270,7 +268,7 @@ find_capacity(struct oom *oom)
 	struct trial *trial = NULL;
 	enum soma_status status =
 		lives_read(oom->session, oom->device, oom->policy->alignment, 0, &lives, &oom->error);
-	uint64_t bound = oom->capacity > lives.peak_rounded ? oom->capacity : lives.peak_rounded;
+	uint64_t bound = oom->capacity > lives.peak_wanted ? oom->capacity : lives.peak_wanted;
 
 	if (status == SOMA_STATUS_OK)
 		status = trial_create(oom->session, &options, &trial, &oom->error);

@@ -56,6 +56,8 @@ const char *const replay_paragraphs[] = {
 	"gzipped or not; which one it is, is found by its content. The name - stands for standard input. A "
 	"PyTorch snapshot that begins in mid-run "
 	"is rewound: what was there before is rebuilt from what was there at the end.",
+	"A trace may record that a request failed, as PyTorch's out-of-memory events do. With --capacity such a request "
+	"is made here, too, and freed at once; where there is no room for it memory has run out.",
 	"Where the trace records addresses and the policy is the recorded allocator's, every address is "
 	"compared with the model's. The memory of one device is replayed.",
 	"With --backend every allocation of the trace is really made, in the order of real streams with the "

@@ -39,6 +39,8 @@ const char *const whatif_paragraphs[] = {
 	"capacity=SIZE: not PyTorch's; the most that may be reserved, in this row. It suits every policy.",
 	"The segments are counted as often as the driver is asked for one, and those that are held when the trace "
 	"begins as well; of expandable segments and mapped pages, the calls that map.",
+	"A request that the trace says failed is made in every row, and freed at once: what a row reserves has room for "
+	"it.",
 	"Recorded segments are reused where they fit. Segments that the trace releases are released here, too, "
 	"where they are free.",
 	NULL,
@@ -77,21 +79,45 @@ struct table_of_rows {
 
 /* ---- replaying ------------------------------------------------------------------- */
 
+/* Where a request that failed in the recording is made, the addresses behind it must differ: what is reproduced is
+ * asked without it. */
+static enum soma_status
+replay_parity(struct replay_session *session, const struct replay_options *options, struct replay_result *baseline,
+	      struct trace_error *error)
+{
+	struct replay_options wanted = *options;
+	struct replay_result result;
+	enum soma_status status;
+
+	wanted.capacity = 0;
+	wanted.try_recorded = false;
+	status = replay_again(session, &wanted, &result, error);
+	if (status == SOMA_STATUS_OK)
+		baseline->parity = result.parity;
+	replay_result_fini(&result);
+	return status;
+}
+
 /* The policy that the baseline took; with settings it must be theirs. */
 static enum soma_status
 replay_row(struct replay_session *session, const struct whatif_values *values,
 	   const struct soma_policy *baseline, struct row *row, struct trace_error *error)
 {
 	struct replay_options options = answer_options();
+	enum soma_status status;
 
 	options.policy = baseline != NULL ? baseline : answer_policy(values->policy);
 	options.capacity = values->capacity;
 	options.device = values->device;
+	options.try_recorded = true;
 	if (row->text != NULL && strcmp(options.policy->name, "pytorch") == 0)
 		settings_apply(&row->settings, &row->policy, &options);
 	else if (row->text != NULL && row->settings.capacity > 0)
 		options.capacity = row->settings.capacity;
-	return replay_again(session, &options, &row->result, error);
+	status = replay_again(session, &options, &row->result, error);
+	if (status == SOMA_STATUS_OK && baseline == NULL && row->result.recorded_oom.happened)
+		status = replay_parity(session, &options, &row->result, error);
+	return status;
 }
 
 static bool
@@ -168,7 +194,7 @@ static void
 print_text(const struct table_of_rows *table, uint64_t capacity)
 {
 	const struct replay_result *baseline = &table->rows[0].result;
-	char *shown = report_clean(table->path), size[UNITS_MAX];
+	char *shown = report_clean(table->path), size[UNITS_MAX], recorded[ANSWER_RECORDED_MAX];
 
 	printf("%s\n  %s, policy %s, capacity %s\n", shown, trace_format(table->reader),
 	       baseline->policy->name, capacity > 0 ? units_bytes(size, capacity) : "unlimited");
@@ -177,6 +203,9 @@ print_text(const struct table_of_rows *table, uint64_t capacity)
 	printf("\n%10s %8s %8s %8s  %s\n", "reserved", "", "used", "segments", "settings");
 	for (size_t i = 0; i < table->count; i++)
 		print_row(&table->rows[i], baseline);
+	if (baseline->recorded_oom.happened)
+		printf("\nIn every row there must be room for %s.\n",
+		       answer_recorded(recorded, &baseline->recorded_oom));
 	if (baseline->counts.start_segments > 0)
 		printf("\n%s %s held when the trace begins, and counted.\n",
 		       units_plural(size, baseline->counts.start_segments, "segment"),
@@ -223,6 +252,7 @@ table_object(const struct table_of_rows *table, uint64_t capacity, bool truncate
 	report_put(object, "capacity", capacity > 0 ? report_number(capacity) : json_null());
 	report_put(object, "truncated", json_boolean(truncated));
 	report_put(object, "parity", parity);
+	report_put(object, "recorded_oom", report_recorded(&baseline->recorded_oom));
 	report_put(object, "rows", rows);
 	return object;
 }

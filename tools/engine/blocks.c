@@ -316,6 +316,8 @@ run_try(struct run *run, const struct trace_event *event, uint64_t stream)
 	uint64_t ptr = 0;
 	enum soma_status status = alloc_in_model(run, rounded(run, event->size), stream, &ptr);
 
+	run->result->recorded_oom.tried = true;
+	run->result->parity.disturbed = true;
 	if (status == SOMA_STATUS_OK)
 		return give_back(run, ptr, stream);
 	if (status != SOMA_STATUS_OUT_OF_DEVICE_MEMORY)

@@ -55,7 +55,8 @@ struct replay_options {
 	bool trial;
 	uint64_t (*round)(const void *context, uint64_t size); /* of each request; NULL: as it is */
 	const void *round_context;
-	/* What the trace itself says failed is tried: allocated, and freed at once. */
+	/* What the trace itself says failed is tried: allocated, and freed at once.  In a trial and under a
+	 * capacity it always is, so that whoever asks what fits has the same answer. */
 	bool try_recorded;
 	struct autopsy *autopsy; /* filled at the first failure, in the trace or here; or NULL */
 	const struct watch *watch; /* who looks on, or NULL */
@@ -79,7 +80,8 @@ struct replay_moment {
 
 struct replay_parity {
 	bool applies;   /* the trace says where its allocator put things, and the policy is the same */
-	bool disturbed; /* the capacity made the model give segments back: it had to differ */
+	/* The capacity made the model give segments back, or what failed was tried: it had to differ. */
+	bool disturbed;
 	uint64_t recorded, reproduced;
 	uint64_t segments_recorded, segments_reproduced;
 	bool differs;
@@ -114,11 +116,26 @@ struct replay_oom {
 	uint64_t live_requested, reserved; /* when it failed */
 };
 
-/* The first failure that the trace itself tells of, of at least one byte. */
+/* The failures that the trace itself tells of, of at least one byte each: the first, and the last. */
 struct replay_recorded {
 	bool happened;
+	bool tried; /* here, too */
 	uint64_t event, requested;
+	uint64_t count, last_event, last_requested;
 };
+
+static inline void
+replay_recorded_add(struct replay_recorded *recorded, uint64_t event, uint64_t size)
+{
+	if (!recorded->happened) {
+		recorded->happened = true;
+		recorded->event = event;
+		recorded->requested = size;
+	}
+	recorded->count++;
+	recorded->last_event = event;
+	recorded->last_requested = size;
+}
 
 struct replay_counts {
 	uint64_t allocs; /* events of the trace, whatever became of them */

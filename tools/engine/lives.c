@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One pass that follows blocks from their allocation to their free, as the replay does: an
- * allocation at an address that is still live frees what was there.
+ * allocation at an address that is still live frees what was there.  What the trace says failed
+ * lives for a moment, as a trial has it.
  */
 #include "tools/engine/lives.h"
 
@@ -54,6 +55,8 @@ begin(struct reading *reading, uint64_t event, uint64_t ptr, uint64_t size)
 		lives->peak_rounded = reading->rounded;
 		lives->peak_rounded_event = event;
 	}
+	if (reading->rounded > lives->peak_wanted)
+		lives->peak_wanted = reading->rounded;
 }
 
 static void
@@ -66,25 +69,49 @@ end_use(struct reading *reading, struct life *life)
 	reading->rounded -= rounded(reading, life->size);
 }
 
-/* Its addresses are free. */
+/* Something that began at `lower` ends. */
 static void
-end(struct reading *reading, struct life *life, bool remove)
+keep(struct reading *reading, uint64_t lower, uint64_t size)
 {
 	struct lives *lives = reading->lives;
-	struct pack_item item = { .lower = life->lower, .size = life->size };
+	struct pack_item item = { .lower = lower, .size = size };
 
 	reading->now += reading->began;
 	reading->began = false;
 	item.upper = reading->now;
-	end_use(reading, life);
-	if (remove)
-		table_remove(&reading->blocks, life);
 	if (lives->count == reading->count_max)
 		lives->complete = false;
 	if (!lives->complete)
 		return;
 	lives->items = xgrow(lives->items, &lives->room, lives->count, sizeof *lives->items);
 	lives->items[lives->count++] = item;
+}
+
+/* Its addresses are free. */
+static void
+end(struct reading *reading, struct life *life, bool remove)
+{
+	keep(reading, life->lower, life->size);
+	end_use(reading, life);
+	if (remove)
+		table_remove(&reading->blocks, life);
+}
+
+static void
+see_failure(struct reading *reading, const struct trace_event *event)
+{
+	struct lives *lives = reading->lives;
+	uint64_t wanted;
+
+	if (event->size == 0)
+		return;
+	replay_recorded_add(&lives->recorded, event->index, event->size);
+	if (__builtin_add_overflow(reading->rounded, rounded(reading, event->size), &wanted))
+		wanted = UINT64_MAX;
+	if (wanted > lives->peak_wanted)
+		lives->peak_wanted = wanted;
+	reading->began = true;
+	keep(reading, reading->now, event->size);
 }
 
 static void
@@ -111,6 +138,10 @@ see_event(struct reading *reading, const struct trace_event *event)
 	case TRACE_FREE_COMPLETED:
 		if (life != NULL && life->pending)
 			end(reading, life, true);
+		break;
+	case TRACE_ALLOC_FAILED:
+	case TRACE_OOM:
+		see_failure(reading, event);
 		break;
 	default:
 		break;

@@ -16,6 +16,8 @@ struct lives {
 	uint64_t peak_requested;
 	uint64_t peak_rounded; /* each size rounded up to `alignment` */
 	uint64_t peak_rounded_event; /* or REPLAY_AT_START */
+	uint64_t peak_wanted; /* rounded, with each request that the trace says failed beside what was live then */
+	struct replay_recorded recorded; /* those; in `items` they live for a moment */
 };
 
 /*

@@ -121,10 +121,16 @@ note_recorded_failure(struct run *run, const struct trace_event *event)
 {
 	struct replay_recorded *recorded = &run->result->recorded_oom;
 
-	if (recorded->happened)
-		return;
-	*recorded = (struct replay_recorded){ true, event->index, event->size };
-	watch_tell(run, WATCH_FAILED);
+	replay_recorded_add(recorded, event->index, event->size);
+	if (recorded->count == 1)
+		watch_tell(run, WATCH_FAILED);
+}
+
+/* Whoever asks whether memory suffices asks it for what failed, too. */
+static bool
+tries_recorded(const struct replay_options *options)
+{
+	return options->trial || options->capacity > 0 || options->try_recorded;
 }
 
 static enum soma_status
@@ -138,12 +144,12 @@ on_alloc_failed(struct run *run, const struct trace_event *event)
 	if (event->size == 0)
 		return SOMA_STATUS_OK;
 	note_recorded_failure(run, event);
-	if (!options->try_recorded && options->autopsy == NULL)
+	if (!tries_recorded(options) && options->autopsy == NULL)
 		return SOMA_STATUS_OK;
 	status = stream_of_event(run, event, &stream);
 	if (status == SOMA_STATUS_OK && options->autopsy != NULL && !options->autopsy->taken)
 		autopsy_take_recorded(options->autopsy, run, event, stream);
-	if (status == SOMA_STATUS_OK && options->try_recorded)
+	if (status == SOMA_STATUS_OK && tries_recorded(options))
 		status = run_try(run, event, stream);
 	return status;
 }

@@ -119,19 +119,6 @@ counts_object(const struct replay_result *result)
 }
 
 static json_t *
-recorded_object(const struct replay_recorded *recorded)
-{
-	json_t *object;
-
-	if (!recorded->happened)
-		return json_null();
-	object = json_object();
-	report_put(object, "event", report_number(recorded->event));
-	report_put(object, "requested", report_number(recorded->requested));
-	return object;
-}
-
-static json_t *
 result_object(const struct report *report)
 {
 	const struct replay_result *result = report->result;
@@ -152,7 +139,7 @@ result_object(const struct report *report)
 	report_put(object, "stranded_by_stream", report_number(result->at_peak.stranded_by_stream));
 	report_put(object, "parity", parity_object(&result->parity));
 	report_put(object, "oom", report_oom(&result->oom));
-	report_put(object, "recorded_oom", recorded_object(&result->recorded_oom));
+	report_put(object, "recorded_oom", report_recorded(&result->recorded_oom));
 	report_put(object, "holders", holders_array(report));
 	report_put(object, "counts", counts_object(result));
 	report_put(object, "settings", settings_object(report));

@@ -175,8 +175,11 @@ holders(FILE *out, const struct report *report)
 }
 
 static void
-parity(FILE *out, const struct replay_parity *parity)
+parity(FILE *out, const struct replay_result *result)
 {
+	const struct replay_parity *parity = &result->parity;
+	const char *why = result->recorded_oom.tried ? " (the request that failed was made, too)"
+						     : " (the capacity made segments go)";
 	char part[UNITS_MAX];
 
 	if (!parity->applies)
@@ -186,7 +189,7 @@ parity(FILE *out, const struct replay_parity *parity)
 	if (parity->segments_recorded > 0)
 		fprintf(out, ", %s", units_part(part, parity->segments_reproduced, parity->segments_recorded,
 						"recorded segment"));
-	fprintf(out, "%s\n", parity->disturbed ? " (the capacity made segments go)" : "");
+	fprintf(out, "%s\n", parity->disturbed ? why : "");
 	if (parity->differs && parity->got_ptr != 0)
 		fprintf(out,
 			"  first difference at event %" PRIu64 ": recorded 0x%" PRIx64 ", got 0x%" PRIx64
@@ -216,13 +219,26 @@ out_of_memory(FILE *out, const struct replay_oom *oom)
 static void
 recorded_failure(FILE *out, const struct replay_recorded *recorded)
 {
-	char size[UNITS_MAX];
+	char size[UNITS_MAX], last[UNITS_MAX];
 
 	if (recorded->happened)
 		fprintf(out,
 			"The trace records a failure at event %" PRIu64 ": out of memory, %s requested "
 			"(soma oom says why).\n",
 			recorded->event, units_bytes(size, recorded->requested));
+	if (recorded->count > 1)
+		fprintf(out, "And %s more, the last at event %" PRIu64 ": %s requested.\n",
+			units_count(size, recorded->count - 1), recorded->last_event,
+			units_bytes(last, recorded->last_requested));
+}
+
+static const char *
+recorded_too(const struct replay_recorded *recorded)
+{
+	if (!recorded->tried)
+		return "";
+	return recorded->count == 1 ? ", and so does the request that failed"
+				    : ", and so do the requests that failed";
 }
 
 static void
@@ -241,7 +257,8 @@ verdict(FILE *out, const struct report *report)
 	if (result->oom.happened)
 		out_of_memory(out, &result->oom);
 	else if (report->options->capacity > 0)
-		fprintf(out, "Fits in %s.\n", units_bytes(capacity, report->options->capacity));
+		fprintf(out, "Fits in %s%s.\n", units_bytes(capacity, report->options->capacity),
+			recorded_too(&result->recorded_oom));
 	else
 		fprintf(out, "No capacity was set, and nothing failed%s.\n",
 			result->recorded_oom.happened ? " in the replay" : "");
@@ -258,6 +275,6 @@ report_text(FILE *out, const struct report *report)
 	counts(out, report->result);
 	oddities(out, report->result);
 	holders(out, report);
-	parity(out, &report->result->parity);
+	parity(out, report->result);
 	verdict(out, report);
 }

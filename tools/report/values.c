@@ -48,3 +48,19 @@ report_put(json_t *object, const char *key, json_t *value)
 {
 	json_object_set_new(object, key, value);
 }
+
+json_t *
+report_recorded(const struct replay_recorded *recorded)
+{
+	json_t *object;
+
+	if (!recorded->happened)
+		return json_null();
+	object = json_object();
+	report_put(object, "event", report_number(recorded->event));
+	report_put(object, "requested", report_number(recorded->requested));
+	report_put(object, "count", report_number(recorded->count));
+	report_put(object, "last_event", report_number(recorded->last_event));
+	report_put(object, "last_requested", report_number(recorded->last_requested));
+	return object;
+}

@@ -16,8 +16,13 @@ json_t *report_address(uint64_t value);
 /* null for REPLAY_AT_START. */
 json_t *report_event(uint64_t index);
 
-/* Where memory ran out; null: it did not. */
 struct replay_oom;
+struct replay_recorded;
+
+/* What the trace says failed, or null. */
+json_t *report_recorded(const struct replay_recorded *recorded);
+
+/* Where memory ran out; null: it did not. */
 json_t *report_oom(const struct replay_oom *oom);
 
 /* The object owns the value, or it is given back. */

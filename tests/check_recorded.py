@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the subcommands say of a failure that the trace itself records: the same, whichever is asked."""
+
+import questions
+from check_capacity import MIB, ask, edge, expect, reason_of, run, trace
+
+# 20 MiB in one segment, of which 5 MiB stay; then 64 MiB are asked for, which are not there.
+BEFORE = ["1,,segment_alloc,0,0,0x7f0000000000,20971520,,,", "2,,alloc,0,0,0x7f0000000000,5242880,keep,,",
+          "3,,alloc,0,0,0x7f0000500000,15728640,gone,,", "4,,free,0,0,0x7f0000500000,,,,"]
+OOM = "5,,oom,0,0,,67108864,,,1048576"
+REQUEST = {"event": 4, "requested": 64 * MIB, "count": 1, "last_event": 4, "last_requested": 64 * MIB}
+
+
+def needed_by_all():
+    """The request that failed is needed: for fit, whatif, oom, replay and check alike."""
+    path = trace("needed.csv", *BEFORE, OOM)
+    fit = ask("fit", path)[1]
+    found = {row["policy"]: row["capacity"] for row in fit["policies"]}
+    expect(found["pytorch"] == 84 * MIB == reason_of(path)["passes_at"], f"fit and oom: {found}")
+    expect(fit["peak_live_requested"] == 20 * MIB and fit["peak_wanted_rounded"] == 69 * MIB, f"fit: {fit}")
+    expect(fit["packing"]["height"] == 69 * MIB == fit["packing"]["bound"], f"packing: {fit['packing']}")
+    expect(fit["recorded_oom"] == REQUEST, f"fit: {fit['recorded_oom']}")
+    for row in fit["policies"]:
+        expect(row["capacity"] >= 69 * MIB and row["claim"] == "least", f"fit: {row}")
+        edge(path, row, 69 * MIB)
+    expect("has room for the request of 64.0 MiB that failed at event 4." in run("fit", path)[1], "fit says it")
+
+
+def whatif_has_room():
+    path = trace("needed.csv", *BEFORE, OOM)
+    answer = ask("whatif", "--set", "max_split_size_mb=32", path)[1]
+    expect([row["peak_reserved"] for row in answer["rows"]] == [84 * MIB] * 2, f"whatif: {answer}")
+    expect(answer["parity"] == {"recorded": 2, "reproduced": 2}, f"whatif: {answer['parity']}")
+    expect("room for the request of 64.0 MiB that failed at event 4." in run("whatif", path)[1], "whatif says it")
+
+
+def under_a_capacity():
+    """replay and check make the request under a capacity only; what was recorded is reproduced without."""
+    path = trace("needed.csv", *BEFORE, OOM)
+    status, replay = ask("replay", path)
+    expect(status == 0 and replay["peak_reserved"] == 20 * MIB and replay["parity"]["reproduced"] == 2, f"{replay}")
+    for capacity, passes in ((84 * MIB, True), (84 * MIB - 1, False)):
+        status, replay = ask("replay", "-c", str(capacity), path)
+        expect(status == (0 if passes else 1) and (replay["oom"] is None) == passes, f"replay: {replay['oom']}")
+        expect(passes or (replay["oom"]["event"], replay["oom"]["short_by"]) == (4, 1), f"replay: {replay['oom']}")
+        status, check = ask("check", "-c", str(capacity), path)
+        expect(status == (0 if passes else 1) and check["recorded_oom"] == REQUEST, f"check: {check}")
+        limit = check["limits"][0]
+        expect((limit["measured"], limit["event"]) == (84 * MIB, 4), f"check: {limit}")
+    expect("Fits in 84.0 MiB, and so does the request that failed." in run("replay", "-c", "84M", path)[1], "replay")
+    expect("64.0 MiB that failed at event 4; --capacity must have room for that." in run("check", "-c", "84M", path)[1],
+           "check")
+    # What comes behind it lies elsewhere than recorded, which is no fault.
+    path = trace("behind.csv", *BEFORE, OOM, "6,,segment_alloc,0,0,0x7f2000000000,67108864,,,",
+                 "7,,alloc,0,0,0x7f2000000000,67108864,again,,", "8,,segment_alloc,0,0,0x7f3000000000,16777216,,,",
+                 "9,,alloc,0,0,0x7f3000000000,16777216,more,,")
+    expect(run("replay", path)[0] == 0, "behind the failure")
+    status, out, _ = run("replay", "-c", "1G", path)
+    expect(status == 0, f"behind the failure, under a capacity: {out}")
+
+
+def unchanged_without():
+    path = trace("granted.csv", *BEFORE)
+    fit = ask("fit", path)[1]
+    expect(fit["recorded_oom"] is None and fit["peak_wanted_rounded"] == fit["peak_live_rounded"], f"fit: {fit}")
+    for command in (["fit"], ["whatif"], ["replay", "-c", "1G"], ["check", "-c", "1G"]):
+        expect("failed" not in run(*command, path)[1], f"{command}: no failure is recorded")
+
+
+def check_recorded():
+    needed_by_all()
+    whatif_has_room()
+    under_a_capacity()
+    unchanged_without()
+
+
+if __name__ == "__main__":
+    check_recorded()
+    print(f"{questions.failures()} failures")
