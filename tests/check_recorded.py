@@ -34,6 +34,13 @@ def whatif_has_room():
     expect("room for the request of 64.0 MiB that failed at event 4." in run("whatif", path)[1], "whatif says it")
 
 
+def whatif_status():
+    """A row that runs out of memory is bad news, and so for the others."""
+    path = trace("needed.csv", *BEFORE, OOM)
+    for wanted, options in ((1, ["-c", "83M"]), (0, ["-c", "84M"]), (1, ["-s", "capacity=83M"]), (0, [])):
+        expect(run("whatif", path, *options)[0] == wanted, f"whatif {options}: exit status")
+
+
 def under_a_capacity():
     """replay and check make the request under a capacity only; what was recorded is reproduced without."""
     path = trace("needed.csv", *BEFORE, OOM)
@@ -70,6 +77,7 @@ def unchanged_without():
 def check_recorded():
     needed_by_all()
     whatif_has_room()
+    whatif_status()
     under_a_capacity()
     unchanged_without()
 

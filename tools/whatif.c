@@ -37,6 +37,7 @@ const char *const whatif_paragraphs[] = {
 	"a power of two. A list such as [256:1,512:2,>:4] has an N for each size in MiB.",
 	"expandable_segments=True or False: segments grow and shrink by pages instead of being allocated whole.",
 	"capacity=SIZE: not PyTorch's; the most that may be reserved, in this row. It suits every policy.",
+	"The exit status is 1 when any row runs out of memory.",
 	"The segments are counted as often as the driver is asked for one, and those that are held when the trace "
 	"begins as well; of expandable segments and mapped pages, the calls that map.",
 	"A request that the trace says failed is made in every row, and freed at once: what a row reserves has room for "
@@ -259,6 +260,16 @@ table_object(const struct table_of_rows *table, uint64_t capacity, bool truncate
 
 /* ---- the command --------------------------------------------------------------------- */
 
+static bool
+runs_out(const struct table_of_rows *table)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < table->count; i++)
+		any |= table->rows[i].result.oom.happened;
+	return any;
+}
+
 static int
 whatif_reader(const struct command *command, const struct whatif_values *values, struct table_of_rows *table,
 	      struct trace_reader *reader)
@@ -278,7 +289,7 @@ whatif_reader(const struct command *command, const struct whatif_values *values,
 	} else {
 		bool truncated = answer_session_truncated(command, session);
 
-		end = truncated ? EXIT_BAD_NEWS : EXIT_FINE;
+		end = truncated || runs_out(table) ? EXIT_BAD_NEWS : EXIT_FINE;
 		if (values->json)
 			end = answer_print(command, table_object(table, values->capacity, truncated), end);
 		else
