@@ -74,7 +74,24 @@ def unchanged_without():
         expect("failed" not in run(*command, path)[1], f"{command}: no failure is recorded")
 
 
+def no_advice_below_what_there_was():
+    """The replay passes in what there was: nothing is said to help, least of all less than that."""
+    path = trace("cached.csv", *BEFORE[:2], "3,,segment_alloc,0,0,0x7f1000000000,67108864,,,",
+                 "4,,alloc,0,0,0x7f1000000000,67108864,big,,", "5,,free,0,0,0x7f1000000000,,,,",
+                 "6,,oom,0,0,,62914560,,,8388608")
+    oom = reason_of(path)
+    expect(oom["capacity"] == 92 * MIB and not oom["reproduced"], f"cached: {oom}")
+    expect(oom["passes_at"] is None and oom["would_have_helped"] == [], f"cached: {oom}")
+    out = run("oom", path)[1]
+    expect("is not known: the replay passes in the 92.0 MiB that there was, so that\n" in out, out)
+    expect("with anything less" not in out and "What would have helped (" not in out, out)
+    # A limit that the trace does not tell of: it is said where to tell it.
+    out = run("oom", trace("room.csv", *BEFORE, "5,,oom,0,0,,67108864,,,104857600"))[1]
+    expect("\nIt was another limit, such as a memory fraction; --capacity can tell it.\n" in out, out)
+
+
 def check_recorded():
+    no_advice_below_what_there_was()
     needed_by_all()
     whatif_has_room()
     whatif_status()

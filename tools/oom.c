@@ -27,7 +27,8 @@ const char *const oom_paragraphs[] = {
 	"there was room (what the trace says was free would have been enough: it was another limit, such as "
 	"a memory fraction, which --capacity can tell).",
 	"Whatever is said to help was replayed, and passed: a capacity, settings of the allocator, another "
-	"policy. The exit status is 1 when memory ran out, 0 when it did not.",
+	"policy. Where the replay passes in what there was, too, nothing is said to help: the model does not show what "
+	"the recorded allocator ran into. The exit status is 1 when memory ran out, 0 when it did not.",
 	NULL,
 };
 
@@ -287,10 +288,14 @@ find_capacity(struct oom *oom)
 static enum soma_status
 find_remedies(struct oom *oom)
 {
-	enum soma_status status = find_capacity(oom);
+	enum soma_status status;
 
+	/* Whatever passes in less than there was is no advice: the recording failed in more. */
+	if (oom->capacity > 0 && !oom->reproduced)
+		return SOMA_STATUS_OK;
+	status = find_capacity(oom);
 	/* What is live is no less under other settings or policies: there is nothing to try. */
-	if (oom->capacity == 0 || !oom->reproduced || oom->later_live > 0)
+	if (oom->capacity == 0 || oom->later_live > 0)
 		return status;
 	if (status == SOMA_STATUS_OK)
 		status = try_waiting(oom);

@@ -270,20 +270,29 @@ print_settings(const struct oom *oom)
 }
 
 static void
-print_remedies(const struct oom *oom)
+print_unexplained(const struct oom *oom)
 {
 	char size[UNITS_MAX];
 
+	printf("\nWhat would have helped is not known: the replay passes in the %s that there was, so that\n"
+	       "the model does not show what the recorded allocator ran into.\n",
+	       units_bytes(size, oom->capacity));
+	if (strcmp(oom->reason, "there was room") == 0)
+		printf("It was another limit, such as a memory fraction; --capacity can tell it.\n");
+}
+
+static void
+print_remedies(const struct oom *oom)
+{
+	if (oom->capacity > 0 && !oom->reproduced) {
+		print_unexplained(oom);
+		return;
+	}
 	printf("\nWhat would have helped (each replayed, and it passed)\n");
 	if (oom->fits > 0)
 		print_capacity(oom);
 	print_settings(oom);
-	if (oom->capacity > 0 && !oom->reproduced)
-		printf("  The replay under %s passes: what the recorded allocator ran into, the model does "
-		       "not "
-		       "show.\n",
-		       units_bytes(size, oom->capacity));
-	else if (oom->remedy_count == 0 && oom->tried > 0)
+	if (oom->remedy_count == 0 && oom->tried > 0)
 		printf("  none of %zu settings and policies that were tried\n", oom->tried);
 	if (oom->fits == 0 && oom->remedy_count == 0)
 		printf("  no capacity was found at which it passes\n");
