@@ -83,14 +83,38 @@ def no_advice_below_what_there_was():
     expect(oom["capacity"] == 92 * MIB and not oom["reproduced"], f"cached: {oom}")
     expect(oom["passes_at"] is None and oom["would_have_helped"] == [], f"cached: {oom}")
     out = run("oom", path)[1]
-    expect("is not known: the replay passes in the 92.0 MiB that there was, so that\n" in out, out)
+    expect("is not known: the replay passes in the 92.0 MiB that there was for this process,\n" in out, out)
     expect("with anything less" not in out and "What would have helped (" not in out, out)
     # A limit that the trace does not tell of: it is said where to tell it.
     out = run("oom", trace("room.csv", *BEFORE, "5,,oom,0,0,,67108864,,,104857600"))[1]
     expect("\nIt was another limit, such as a memory fraction; --capacity can tell it.\n" in out, out)
 
 
+def process_and_device():
+    """What there is for the process is not called as the size of the device is."""
+    path = trace("needed.csv", *BEFORE, OOM)
+    out = run("oom", path)[1]
+    expect("64.0 MiB requested, 63.0 MiB short in the 21.0 MiB that there was for this process\n" in out, out)
+    expect("  84.0 MiB for this process; with anything less, down to 21.0 MiB, it fails\n  " in out, out)
+    expect("device of" not in out and "a capacity of" not in out, out)
+    oom = reason_of(path, "-c", "100M")
+    expect((oom["capacity"], oom["of_process"], oom["outside"], oom["device_size"]) ==
+           (21 * MIB, True, 79 * MIB, 100 * MIB), f"device: {oom}")
+    out = run("oom", path, "-c", "100M")[1]
+    expect("Outside the library            79.0 MiB\n  The whole device                100 MiB\n" in out, out)
+    expect("\n  84.0 MiB for this process; with anything less, down to 21.0 MiB, it fails\n"
+           "    that is a device of 163 MiB, with as much outside the library; or 63.0 MiB less outside\n" in out, out)
+    # Of a device that is small, others have less than what is missing.
+    out = run("oom", path, "-c", "40M")[1]
+    expect("    that is a device of 103 MiB, with as much outside the library\n" in out, out)
+    oom = reason_of(path, "-c", "20M")
+    expect((oom["capacity"], oom["of_process"], oom["device_size"]) == (20 * MIB, False, None), f"limit: {oom}")
+    out = run("oom", path, "-c", "20M")[1]
+    expect("short of a capacity of 20.0 MiB\n" in out and "\n  a capacity of 84.0 MiB; with" in out, out)
+
+
 def check_recorded():
+    process_and_device()
     no_advice_below_what_there_was()
     needed_by_all()
     whatif_has_room()

@@ -27,7 +27,9 @@ const char *const oom_paragraphs[] = {
 	"there was room (what the trace says was free would have been enough: it was another limit, such as "
 	"a memory fraction, which --capacity can tell).",
 	"Whatever is said to help was replayed, and passed: a capacity, settings of the allocator, another "
-	"policy. Where the replay passes in what there was, too, nothing is said to help: the model does not show what "
+	"policy. A recorded failure knows what there was for the process: what it had reserved, and what was free on "
+	"the device. With --capacity as the size of the device, the rest is outside; what is said to help is then said "
+	"for the process, and for the device as well. Where the replay passes in what there was, too, nothing is said to help: the model does not show what "
 	"the recorded allocator ran into. The exit status is 1 when memory ran out, 0 when it did not.",
 	NULL,
 };
@@ -134,6 +136,7 @@ find_failure(struct oom *oom)
 	if (!autopsy->recorded || (!autopsy->has_device_free && given == 0))
 		return SOMA_STATUS_OK;
 	oom->capacity = autopsy->limit;
+	oom->of_process = oom->capacity != given;
 	if (given > oom->capacity)
 		oom->outside = given - oom->capacity;
 	oom->reproduced = fails_at(oom, oom->capacity, &status);

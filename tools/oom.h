@@ -36,11 +36,14 @@ struct oom {
 	struct trace_error error;
 	const struct soma_policy *policy;
 	int32_t device;
-	uint64_t capacity; /* under which it fails, and remedies are tried */
+	/* Under which it fails, and remedies are tried: a capacity that was asked for, or what there was for the process
+	 * when the trace records the failure: of the whole device, others may have a part. */
+	uint64_t capacity;
+	bool of_process;
 	struct autopsy autopsy;
 	const char *reason;
 	uint64_t short_by;
-	uint64_t outside; /* bytes of the device that others have */
+	uint64_t outside; /* bytes that others have of the device, whose size --capacity told */
 	bool reproduced;  /* the replay under `capacity` fails, too */
 	struct oom_remedy remedies[OOM_REMEDIES_MAX];
 	size_t remedy_count, tried;

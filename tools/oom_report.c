@@ -110,8 +110,10 @@ print_moment(const struct oom *oom)
 	size_line("Reserved", autopsy->moment.reserved);
 	if (autopsy->has_device_free)
 		size_line("Free on the device", autopsy->device_free);
-	if (oom->outside > 0)
+	if (oom->outside > 0) {
 		size_line("Outside the library", oom->outside);
+		size_line("The whole device", oom->values->capacity);
+	}
 }
 
 static void
@@ -194,18 +196,34 @@ apart(char *buffer, uint64_t bytes, uint64_t other)
 	return buffer;
 }
 
+/* What the process would need, in terms of a device that it shares. */
+static void
+print_device(const struct oom *oom)
+{
+	char device[UNITS_MAX], less[UNITS_MAX];
+	uint64_t more = oom->fits - oom->capacity;
+
+	printf("    that is a device of %s, with as much outside the library",
+	       units_bytes(device, oom->values->capacity + more));
+	if (more <= oom->outside)
+		printf("; or %s less outside", units_bytes(less, more));
+	putchar('\n');
+}
+
 static void
 print_capacity(const struct oom *oom)
 {
 	char size[UNITS_MAX], there[UNITS_MAX];
 
-	printf("  a capacity of %s", units_exact(size, oom->fits));
+	printf(oom->of_process ? "  %s for this process" : "  a capacity of %s", units_exact(size, oom->fits));
 	if (oom->claim != FIT_LEAST)
 		printf("; with one byte less it fails\n");
 	else if (oom->capacity == 0)
 		printf("; with anything less it fails\n");
 	else
 		printf("; with anything less, down to %s, it fails\n", apart(there, oom->capacity, oom->fits));
+	if (oom->outside > 0)
+		print_device(oom);
 }
 
 /* The reason is that of the first failure; here nothing that is about waste would help. */
@@ -274,9 +292,9 @@ print_unexplained(const struct oom *oom)
 {
 	char size[UNITS_MAX];
 
-	printf("\nWhat would have helped is not known: the replay passes in the %s that there was, so that\n"
+	printf("\nWhat would have helped is not known: the replay passes in the %s that there was%s,\nso that "
 	       "the model does not show what the recorded allocator ran into.\n",
-	       units_bytes(size, oom->capacity));
+	       units_bytes(size, oom->capacity), oom->of_process ? " for this process" : "");
 	if (strcmp(oom->reason, "there was room") == 0)
 		printf("It was another limit, such as a memory fraction; --capacity can tell it.\n");
 }
@@ -313,8 +331,9 @@ print_text(const struct oom *oom)
 		printf("\nOut of memory at event %" PRIu64 ": ", autopsy->event);
 	printf("%s requested", units_bytes(size, autopsy->size));
 	if (oom->capacity > 0 && oom->short_by > 0)
-		printf(", %s short of %s", units_bytes(missing, oom->short_by),
-		       units_bytes(capacity, oom->capacity));
+		printf(oom->of_process ? ", %s short in the %s that there was for this process"
+				       : ", %s short of a capacity of %s",
+		       units_bytes(missing, oom->short_by), units_bytes(capacity, oom->capacity));
 	printf("\nReason: %s\n", oom->reason);
 	print_later(oom);
 	putchar('\n');
@@ -442,7 +461,9 @@ failure_object(const struct oom *oom)
 	report_put(object, "reserved", report_number(autopsy->moment.reserved));
 	report_put(object, "device_free",
 		   autopsy->has_device_free ? report_number(autopsy->device_free) : json_null());
+	report_put(object, "of_process", json_boolean(oom->of_process));
 	report_put(object, "outside", report_number(oom->outside));
+	report_put(object, "device_size", oom->outside > 0 ? report_number(oom->values->capacity) : json_null());
 	report_put(object, "reproduced", json_boolean(oom->reproduced));
 	report_put(object, "addresses",
 		   json_string(autopsy->recorded_addresses ? "recorded" : "model"));
