@@ -113,7 +113,28 @@ def process_and_device():
     expect("short of a capacity of 20.0 MiB\n" in out and "\n  a capacity of 84.0 MiB; with" in out, out)
 
 
+def lists_are_not_cut_in_silence():
+    # Twelve streams with a segment of their own each, and four blocks in it; there is none for the thirteenth.
+    lines = [f"{4 * s + i},,alloc,0,{s},{0x10000000 * s + 512 * i:#x},512,h{s:02},," for s in range(1, 13) for i in range(4)]
+    path = trace("lists.csv", *lines, "99,,alloc,0,13,0xf00000000,512,last,,")
+    options = [path, "--policy", "pytorch", "-c", "24M"]
+    out = run("oom", *options)[1]
+    expect(out.count("\n    and 1 more (512 B)\n") == 10, out)
+    expect("\n  and 2 more (4.00 MiB, 4.00 MiB free)\n\n" in out and "\n  and 4 more (8.00 KiB)\n\n" in out, out)
+    out = run("oom", *options, "-n", "1")[1]
+    expect(out.count("    and 3 more (1.50 KiB)\n  and 11 more (22.0 MiB, 22.0 MiB free)\n") == 1, out)
+    expect("\n  and 11 more (22.0 KiB)\n" in out, out)
+    out = run("oom", *options, "-n", "0")[1]
+    expect(" more (" not in out and out.count("  512 B  h12\n") == 4, out)
+    oom = reason_of(*options)
+    expect(len(oom["segments"]) == 12 == len(oom["holders_by_tag"]), f"{oom}")
+    expect([(pin["live_blocks"], len(pin["smallest_blocks"])) for pin in oom["segments"]] == [(4, 3)] * 12, f"{oom}")
+    oom = reason_of(*options, "-n", "1")
+    expect(len(oom["segments"]) == len(oom["segments"][0]["smallest_blocks"]) == len(oom["holders_by_frame"]) == 1, oom)
+
+
 def check_recorded():
+    lists_are_not_cut_in_silence()
     process_and_device()
     no_advice_below_what_there_was()
     needed_by_all()

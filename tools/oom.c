@@ -47,6 +47,9 @@ const struct option_row oom_options[] = {
 	{ "device", 'd', OPTION_NUMBER, FIELD(device), "N", NULL,
 	  "The device. The default is that of the first out-of-memory event, else the one with the most "
 	  "allocations." },
+	{ "limit", 'n', OPTION_NUMBER, FIELD(limit), "N", NULL,
+	  "Show at most N segments, N blocks in each of them, and N holders; 0 is all. The default is 10, 3 and 8. With "
+	  "--json it is all segments and all holders, unless this is given." },
 	{ "json", 'j', OPTION_FLAG, FIELD(json), NULL, NULL,
 	  "Print one JSON object instead of the report; sizes in it are bytes." },
 	{ .name = NULL },
@@ -102,6 +105,7 @@ examine(struct oom *oom, uint64_t capacity)
 		return status;
 	oom->policy = result.policy;
 	oom->reproduced = result.oom.happened;
+	oom->recorded = result.recorded_oom;
 	replay_result_fini(&result);
 	return SOMA_STATUS_OK;
 }
@@ -351,7 +355,7 @@ explain(struct oom *oom)
 int
 command_oom(const struct command *command, int argc, char **argv)
 {
-	struct oom_values values = { .device = REPLAY_DEVICE_ANY };
+	struct oom_values values = { .device = REPLAY_DEVICE_ANY, .limit = -1 };
 	struct oom oom = { .command = command, .values = &values };
 	int first, status = options_parse(command, argc, argv, &values, &first);
 

@@ -17,7 +17,7 @@
 struct oom_values {
 	uint64_t capacity;
 	unsigned policy, complete;
-	int32_t device;
+	int32_t device, limit;
 	bool json;
 };
 
@@ -41,6 +41,7 @@ struct oom {
 	uint64_t capacity;
 	bool of_process;
 	struct autopsy autopsy;
+	struct replay_recorded recorded;
 	const char *reason;
 	uint64_t short_by;
 	uint64_t outside; /* bytes that others have of the device, whose size --capacity told */
@@ -54,6 +55,20 @@ struct oom {
 	uint64_t later_live, later_event;
 	bool later_requested; /* also as requested */
 };
+
+struct oom_share {
+	char *name;
+	uint64_t bytes, blocks;
+};
+
+struct oom_shares {
+	struct oom_share *at;
+	size_t count;
+};
+
+/* By frame as the trace names them, or by tag: without the place.  The most bytes first. */
+struct oom_shares oom_shares(const struct oom *oom, bool by_tag);
+void oom_shares_fini(struct oom_shares *shares);
 
 /* The report, also where nothing failed. */
 void oom_print(const struct oom *oom);

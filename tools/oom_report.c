@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reports of `soma oom`: text and JSON.  Nothing is found out here but who held how much.
+ * The reports of `soma oom`: text and JSON.  Nothing is found out here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,81 +9,22 @@
 #include "tools/oom.h"
 #include "tools/report/report.h"
 #include "tools/units.h"
-#include "tools/xalloc.h"
 
+#define SEGMENTS_SHOWN 10
+#define BLOCKS_SHOWN 3
 #define HOLDERS_SHOWN 8
 #define NAME_WIDTH 56
 #define TEXT_WIDTH 79
 
-/* ---- holders ---------------------------------------------------------------------- */
-
-struct share {
-	char *name;
-	uint64_t bytes, blocks;
-};
-
-struct shares {
-	struct share *at;
-	size_t count;
-};
-
-static int
-by_share_name(const void *left, const void *right)
+/* How many of so many are shown: as --limit says, or at most `most`. */
+static size_t
+shown_of(const struct oom *oom, size_t count, size_t most)
 {
-	const struct share *a = left, *b = right;
+	int32_t limit = oom->values->limit;
 
-	return strcmp(a->name, b->name);
-}
-
-static int
-by_share(const void *left, const void *right)
-{
-	const struct share *a = left, *b = right;
-
-	if (a->bytes != b->bytes)
-		return a->bytes > b->bytes ? -1 : 1;
-	return strcmp(a->name, b->name);
-}
-
-/* By frame as the trace names them, or by tag: without the place. */
-static struct shares
-shares_of(const struct oom *oom, bool by_tag)
-{
-	const struct autopsy *autopsy = &oom->autopsy;
-	struct shares shares = { .at = xcalloc(autopsy->holder_count, sizeof(struct share)) };
-	size_t kept = 0;
-
-	for (size_t i = 0; i < autopsy->holder_count; i++) {
-		char *name = answer_holder(oom->reader, autopsy->holders[i].name);
-
-		if (by_tag)
-			answer_drop_place(name);
-		shares.at[shares.count++] =
-			(struct share){ name, autopsy->holders[i].bytes, autopsy->holders[i].blocks };
-	}
-	if (shares.count > 0)
-		qsort(shares.at, shares.count, sizeof *shares.at, by_share_name);
-	for (size_t i = 0; i < shares.count; i++) {
-		if (kept > 0 && strcmp(shares.at[kept - 1].name, shares.at[i].name) == 0) {
-			shares.at[kept - 1].bytes += shares.at[i].bytes;
-			shares.at[kept - 1].blocks += shares.at[i].blocks;
-			free(shares.at[i].name);
-		} else {
-			shares.at[kept++] = shares.at[i];
-		}
-	}
-	shares.count = kept;
-	if (kept > 0)
-		qsort(shares.at, kept, sizeof *shares.at, by_share);
-	return shares;
-}
-
-static void
-shares_fini(struct shares *shares)
-{
-	for (size_t i = 0; i < shares->count; i++)
-		free(shares->at[i].name);
-	free(shares->at);
+	if (limit >= 0)
+		most = limit > 0 ? (size_t)limit : SIZE_MAX;
+	return count < most ? count : most;
 }
 
 /* ---- text -------------------------------------------------------------------------- */
@@ -117,16 +58,40 @@ print_moment(const struct oom *oom)
 }
 
 static void
+print_blocks(const struct oom *oom, const struct pin *pin)
+{
+	size_t shown = shown_of(oom, pin->block_count, BLOCKS_SHOWN);
+	char size[UNITS_MAX], count[UNITS_MAX], text[4 * NAME_WIDTH + 1];
+	uint64_t rest = 0;
+
+	for (size_t i = 0; i < shown; i++) {
+		char *name = answer_holder(oom->reader, pin->blocks[i].holder);
+
+		printf("    0x%-14" PRIx64 " %8s  %s\n", pin->blocks[i].address,
+		       units_bytes(size, pin->blocks[i].size),
+		       report_shorten(text, sizeof text, name, NAME_WIDTH));
+		free(name);
+	}
+	for (size_t i = shown; i < pin->block_count; i++)
+		rest += pin->blocks[i].size;
+	if (shown < pin->block_count)
+		printf("    and %s more (%s)\n", units_count(count, pin->block_count - shown),
+		       units_bytes(size, rest));
+}
+
+static void
 print_pins(const struct oom *oom)
 {
 	const struct autopsy *autopsy = &oom->autopsy;
-	char a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX], text[4 * NAME_WIDTH + 1];
+	size_t shown = shown_of(oom, autopsy->pin_count, SEGMENTS_SHOWN);
+	uint64_t size = 0, free_bytes = 0;
+	char a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX];
 
 	if (autopsy->pin_count == 0)
 		return;
 	printf("\nSegments that live blocks keep, the most free first; %s\n",
 	       autopsy->recorded_addresses ? "addresses as recorded" : "addresses in the model");
-	for (size_t i = 0; i < autopsy->pin_count; i++) {
+	for (size_t i = 0; i < shown; i++) {
 		const struct pin *pin = &autopsy->pins[i];
 
 		if (pin->has_address)
@@ -134,20 +99,20 @@ print_pins(const struct oom *oom)
 		else
 			printf("  %-16s", "(the replay's)");
 		printf(" %10s, %s free, %s\n", units_bytes(a, pin->size), units_bytes(b, pin->free),
-		       units_plural(c, pin->live_blocks, "block"));
-		for (size_t j = 0; j < pin->block_count; j++) {
-			char *name = answer_holder(oom->reader, pin->blocks[j].holder);
-
-			printf("    0x%-14" PRIx64 " %8s  %s\n", pin->blocks[j].address,
-			       units_bytes(a, pin->blocks[j].size),
-			       report_shorten(text, sizeof text, name, NAME_WIDTH));
-			free(name);
-		}
+		       units_plural(c, pin->block_count, "block"));
+		print_blocks(oom, pin);
 	}
+	for (size_t i = shown; i < autopsy->pin_count; i++) {
+		size += autopsy->pins[i].size;
+		free_bytes += autopsy->pins[i].free;
+	}
+	if (shown < autopsy->pin_count)
+		printf("  and %s more (%s, %s free)\n", units_count(c, autopsy->pin_count - shown),
+		       units_bytes(a, size), units_bytes(b, free_bytes));
 }
 
 static bool
-are_equal(const struct shares *a, const struct shares *b)
+are_equal(const struct oom_shares *a, const struct oom_shares *b)
 {
 	for (size_t i = 0; i < a->count && i < b->count; i++)
 		if (a->at[i].bytes != b->at[i].bytes || strcmp(a->at[i].name, b->at[i].name) != 0)
@@ -156,33 +121,37 @@ are_equal(const struct shares *a, const struct shares *b)
 }
 
 static void
-print_shares(const struct oom *oom, const struct shares *shares, const char *by)
+print_shares(const struct oom *oom, const struct oom_shares *shares, const char *by)
 {
+	size_t shown = shown_of(oom, shares->count, HOLDERS_SHOWN);
 	char bytes[UNITS_MAX], share[UNITS_MAX], text[4 * NAME_WIDTH + 1];
+	uint64_t rest = 0;
 
 	if (shares->count == 0)
 		return;
 	printf("\nBiggest holders then%s\n", by);
-	for (size_t i = 0; i < shares->count && i < HOLDERS_SHOWN; i++)
+	for (size_t i = 0; i < shown; i++)
 		printf("  %9s  %7s  %s\n", units_bytes(bytes, shares->at[i].bytes),
 		       units_percent(share, shares->at[i].bytes, oom->autopsy.moment.live_requested),
 		       report_shorten(text, sizeof text, shares->at[i].name, NAME_WIDTH));
-	if (shares->count > HOLDERS_SHOWN)
-		printf("  and %zu more\n", shares->count - HOLDERS_SHOWN);
+	for (size_t i = shown; i < shares->count; i++)
+		rest += shares->at[i].bytes;
+	if (shown < shares->count)
+		printf("  and %s more (%s)\n", units_count(share, shares->count - shown), units_bytes(bytes, rest));
 }
 
 /* Twice, where frames and tags are not the same: most formats know only one of them. */
 static void
 print_holders(const struct oom *oom)
 {
-	struct shares frames = shares_of(oom, false), tags = shares_of(oom, true);
+	struct oom_shares frames = oom_shares(oom, false), tags = oom_shares(oom, true);
 	bool twice = !are_equal(&frames, &tags);
 
 	print_shares(oom, &frames, twice ? ", by frame" : "");
 	if (twice)
 		print_shares(oom, &tags, ", by tag");
-	shares_fini(&frames);
-	shares_fini(&tags);
+	oom_shares_fini(&frames);
+	oom_shares_fini(&tags);
 }
 
 /* With all bytes where the text alone would not tell it from the other one. */
@@ -371,11 +340,11 @@ pins_array(const struct oom *oom)
 {
 	json_t *array = json_array();
 
-	for (size_t i = 0; i < oom->autopsy.pin_count; i++) {
+	for (size_t i = 0; i < shown_of(oom, oom->autopsy.pin_count, SIZE_MAX); i++) {
 		const struct pin *pin = &oom->autopsy.pins[i];
 		json_t *object = json_object(), *blocks = json_array();
 
-		for (size_t j = 0; j < pin->block_count; j++) {
+		for (size_t j = 0; j < shown_of(oom, pin->block_count, BLOCKS_SHOWN); j++) {
 			json_t *block = json_object();
 
 			report_put(block, "ptr", report_address(pin->blocks[j].address));
@@ -386,7 +355,7 @@ pins_array(const struct oom *oom)
 		report_put(object, "segment", pin->has_address ? report_address(pin->address) : json_null());
 		report_put(object, "size", report_number(pin->size));
 		report_put(object, "free", report_number(pin->free));
-		report_put(object, "live_blocks", report_number(pin->live_blocks));
+		report_put(object, "live_blocks", report_number(pin->block_count));
 		report_put(object, "smallest_blocks", blocks);
 		json_array_append_new(array, object);
 	}
@@ -396,10 +365,10 @@ pins_array(const struct oom *oom)
 static json_t *
 shares_array(const struct oom *oom, bool by_tag)
 {
-	struct shares shares = shares_of(oom, by_tag);
+	struct oom_shares shares = oom_shares(oom, by_tag);
 	json_t *array = json_array();
 
-	for (size_t i = 0; i < shares.count; i++) {
+	for (size_t i = 0; i < shown_of(oom, shares.count, SIZE_MAX); i++) {
 		json_t *object = json_object();
 
 		report_put(object, "name", json_string(shares.at[i].name));
@@ -407,7 +376,7 @@ shares_array(const struct oom *oom, bool by_tag)
 		report_put(object, "blocks", report_number(shares.at[i].blocks));
 		json_array_append_new(array, object);
 	}
-	shares_fini(&shares);
+	oom_shares_fini(&shares);
 	return array;
 }
 

@@ -45,26 +45,45 @@ name_blocks(struct walk *walk, const struct run *run)
 	}
 }
 
-/* Keeps those with the most free bytes; the first of equal ones. */
+static int
+by_size(const void *left, const void *right)
+{
+	const struct pin_block *a = left, *b = right;
+
+	if (a->size != b->size)
+		return a->size < b->size ? -1 : 1;
+	return a->nth < b->nth ? -1 : 1;
+}
+
+static int
+by_free(const void *left, const void *right)
+{
+	const struct pin *a = left, *b = right;
+
+	if (a->free != b->free)
+		return a->free > b->free ? -1 : 1;
+	return a->nth < b->nth ? -1 : 1;
+}
+
+/* Keeps one that is partly free. */
 static void
 end_segment(struct walk *walk)
 {
 	struct autopsy *autopsy = walk->autopsy;
-	const struct pin *pin = &walk->pin;
-	size_t at;
+	struct pin *pin = &walk->pin;
 
-	if (!walk->in_segment || pin->free == 0)
-		return;
-	if (pin->live_blocks == 0) {
-		autopsy->idle += pin->free == pin->size ? pin->size : 0;
-		return;
+	if (walk->in_segment && pin->free > 0 && pin->block_count > 0) {
+		qsort(pin->blocks, pin->block_count, sizeof *pin->blocks, by_size);
+		pin->nth = autopsy->pin_count;
+		autopsy->pins = xgrow(autopsy->pins, &autopsy->pin_room, autopsy->pin_count,
+				      sizeof *autopsy->pins);
+		autopsy->pins[autopsy->pin_count++] = *pin;
+	} else {
+		if (walk->in_segment && pin->free == pin->size)
+			autopsy->idle += pin->size;
+		free(pin->blocks);
 	}
-	at = autopsy->pin_count < AUTOPSY_PINS ? autopsy->pin_count++ : AUTOPSY_PINS;
-	for (; at > 0 && autopsy->pins[at - 1].free < pin->free; at--)
-		if (at < AUTOPSY_PINS)
-			autopsy->pins[at] = autopsy->pins[at - 1];
-	if (at < AUTOPSY_PINS)
-		autopsy->pins[at] = *pin;
+	*pin = (struct pin){ 0 };
 }
 
 static void
@@ -72,20 +91,15 @@ add_live(struct walk *walk, const struct soma_extent *extent)
 {
 	const struct named *named = table_find(&walk->names, extent->address);
 	struct pin *pin = &walk->pin;
-	struct pin_block block = { extent->address, extent->requested, named != NULL ? named->key.tag : 0 };
-	size_t at;
+	struct pin_block block = { extent->address, extent->requested, named != NULL ? named->key.tag : 0,
+				   pin->block_count };
 
-	pin->live_blocks++;
 	if (walk->autopsy->recorded_addresses && named != NULL) {
 		block.address = named->ptr;
 		pin->has_address &= named->ptr == extent->address;
 	}
-	at = pin->block_count < AUTOPSY_PIN_BLOCKS ? pin->block_count++ : AUTOPSY_PIN_BLOCKS;
-	for (; at > 0 && pin->blocks[at - 1].size > block.size; at--)
-		if (at < AUTOPSY_PIN_BLOCKS)
-			pin->blocks[at] = pin->blocks[at - 1];
-	if (at < AUTOPSY_PIN_BLOCKS)
-		pin->blocks[at] = block;
+	pin->blocks = xgrow(pin->blocks, &pin->block_room, pin->block_count, sizeof *pin->blocks);
+	pin->blocks[pin->block_count++] = block;
 }
 
 static bool
@@ -131,6 +145,8 @@ look(struct autopsy *autopsy, struct run *run, uint64_t event, uint64_t size, ui
 	else
 		soma_model_walk(run->model, visit, &walk);
 	end_segment(&walk);
+	if (autopsy->pin_count > 0)
+		qsort(autopsy->pins, autopsy->pin_count, sizeof *autopsy->pins, by_free);
 	table_fini(&walk.names);
 }
 
@@ -192,6 +208,9 @@ autopsy_take_recorded(struct autopsy *autopsy, struct run *run, const struct tra
 void
 autopsy_fini(struct autopsy *autopsy)
 {
+	for (size_t i = 0; i < autopsy->pin_count; i++)
+		free(autopsy->pins[i].blocks);
+	free(autopsy->pins);
 	free(autopsy->holders);
 	*autopsy = (struct autopsy){ 0 };
 }

@@ -8,21 +8,19 @@
 
 #include "tools/engine/run.h"
 
-#define AUTOPSY_PINS 10
-#define AUTOPSY_PIN_BLOCKS 3
-
 struct pin_block {
 	uint64_t address, size; /* of the kind that `recorded_addresses` says */
 	trace_name holder;
+	size_t nth; /* in the walk */
 };
 
-/* A segment that is partly free, and the smallest blocks in it. */
+/* A segment that is partly free, and its live blocks. */
 struct pin {
 	bool has_address; /* of the kind that `recorded_addresses` says: */
 	uint64_t address, size, free;
-	uint64_t live_blocks;
-	struct pin_block blocks[AUTOPSY_PIN_BLOCKS];
-	size_t block_count;
+	struct pin_block *blocks; /* the smallest first */
+	size_t block_count, block_room;
+	size_t nth; /* in the walk */
 };
 
 struct autopsy {
@@ -38,8 +36,8 @@ struct autopsy {
 	/* Addresses of pins are the recorded ones, where the format has any: of a segment, when the replay
 	 * has it, and all its live blocks, where the trace says.  Else they are the model's. */
 	bool recorded_addresses;
-	struct pin pins[AUTOPSY_PINS]; /* the most free bytes first */
-	size_t pin_count;
+	struct pin *pins; /* the most free bytes first */
+	size_t pin_count, pin_room;
 	struct holder_rank *holders; /* at that moment */
 	size_t holder_count;
 };
