@@ -133,7 +133,33 @@ def lists_are_not_cut_in_silence():
     expect(len(oom["segments"]) == len(oom["segments"][0]["smallest_blocks"]) == len(oom["holders_by_frame"]) == 1, oom)
 
 
+def all_that_failed():
+    """The first is explained, the others are told, and all of them must fit."""
+    more = ["6,,oom,0,0,,104857600,,,1048576", "7,,alloc_failed,0,0,,0,,,", "8,,oom,0,0,,83886080,,,1048576"]
+    path = trace("several.csv", *BEFORE, OOM, *more)
+    oom = reason_of(path)
+    told = {"event": 4, "requested": 64 * MIB, "count": 3, "last_event": 7, "last_requested": 80 * MIB}
+    expect((oom["event"], oom["recorded_oom"]) == (4, told), f"several: {oom}")
+    # 64 MiB, 100 MiB and 80 MiB, one after the other, beside a segment that is kept.
+    expect(oom["passes_at"] == 120 * MIB, f"several: {oom['passes_at']}")
+    expect(ask("replay", path)[1]["recorded_oom"] == told, "several: replay")
+    out = run("oom", path)[1]
+    expect("\nThis is the first of 3 failures that the trace records; the last is at event 7: 80.0 MiB requested.\n" in out, out)
+    out = run("replay", path)[1]
+    expect("event 4: out of memory, 64.0 MiB requested (soma oom says why).\n"
+           "And 2 more, the last at event 7: 80.0 MiB requested.\n" in out, out)
+    expect("for the 3 requests that failed, the first of 64.0 MiB at event 4, the last of 80.0 MiB at event 7."
+           in run("fit", path)[1], "several: fit")
+    # The replay fails before the recording does.
+    out = run("oom", path, "-c", "10M")[1]
+    expect("\nOut of memory at event 1: 5.00 MiB requested, 10.0 MiB short of a capacity of 10.0 MiB\n" in out, out)
+    expect("\nThe trace itself tells of the 3 requests that failed, the first of 64.0 MiB at event 4," in out, out)
+    out = run("oom", trace("needed.csv", *BEFORE, OOM))[1]
+    expect("This is the first" not in out and "itself tells" not in out, out)
+
+
 def check_recorded():
+    all_that_failed()
     lists_are_not_cut_in_silence()
     process_and_device()
     no_advice_below_what_there_was()

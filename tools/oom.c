@@ -14,7 +14,7 @@
 #include "tools/report/report.h"
 
 const char *const oom_paragraphs[] = {
-	"Explains why the trace ran out of memory: by the out-of-memory event that it records, or, with "
+	"Explains why the trace ran out of memory: by the first out-of-memory event that it records, or, with "
 	"--capacity, by where a replay under that capacity fails first. Says how many bytes were short, "
 	"which live blocks keep segments that are mostly free, and who held the most. Addresses are the "
 	"recorded ones: a segment of the replay that is not also one of the recording has none. Where the "

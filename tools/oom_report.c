@@ -209,6 +209,21 @@ print_later(const struct oom *oom)
 	       oom->later_requested ? "" : ", each block rounded up as all policies do");
 }
 
+/* Only one is explained. */
+static void
+print_others(const struct oom *oom)
+{
+	const struct replay_recorded *recorded = &oom->recorded;
+	char count[UNITS_MAX], size[UNITS_MAX], text[ANSWER_RECORDED_MAX];
+
+	if (!oom->autopsy.recorded && recorded->happened)
+		printf("The trace itself tells of %s.\n", answer_recorded(text, recorded));
+	else if (recorded->count > 1)
+		printf("This is the first of %s failures that the trace records; the last is at event %" PRIu64
+		       ": %s requested.\n",
+		       units_count(count, recorded->count), recorded->last_event, units_bytes(size, recorded->last_requested));
+}
+
 static bool
 is_same_remedy(const struct oom_remedy *a, const struct oom_remedy *b)
 {
@@ -305,6 +320,7 @@ print_text(const struct oom *oom)
 		       units_bytes(missing, oom->short_by), units_bytes(capacity, oom->capacity));
 	printf("\nReason: %s\n", oom->reason);
 	print_later(oom);
+	print_others(oom);
 	putchar('\n');
 	print_moment(oom);
 	print_pins(oom);
@@ -416,6 +432,7 @@ failure_object(const struct oom *oom)
 	json_t *object = json_object();
 
 	report_put(object, "recorded", json_boolean(autopsy->recorded));
+	report_put(object, "recorded_oom", report_recorded(&oom->recorded));
 	report_put(object, "event", report_event(autopsy->event));
 	report_put(object, "requested", report_number(autopsy->size));
 	report_put(object, "capacity", oom->capacity > 0 ? report_number(oom->capacity) : json_null());
