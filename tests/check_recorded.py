@@ -158,7 +158,21 @@ def all_that_failed():
     expect("This is the first" not in out and "itself tells" not in out, out)
 
 
+def policy_of_a_load():
+    """The same as a plain replay's, but beside a backend."""
+    torch = trace("granted.csv", *BEFORE)
+    other = trace("plain.csv", "1,,alloc,0,1,0x1000,512,a,,", "2,,free,0,1,0x1000,,,,")
+    for path, policy in ((torch, "pytorch"), (other, "cuda")):
+        plain = run("replay", path)[1]
+        expect(f"  policy {policy}, capacity" in plain, plain)
+        status, out, err = run("replay", "--repeat", "3", path)
+        expect(status == 0 and f"a model in each thread, policy {policy}, " in out, f"{policy}: {status} {out} {err}")
+    out = run("replay", "--repeat", "3", "--policy", "strict", torch)[1]
+    expect("a model in each thread, policy strict, " in out, out)
+
+
 def check_recorded():
+    policy_of_a_load()
     all_that_failed()
     lists_are_not_cut_in_silence()
     process_and_device()

@@ -148,7 +148,9 @@ run_program(const struct load_values *values, const char *path, const struct pro
 		.threads = (unsigned)values->threads,
 		.repeat = (unsigned)values->repeat,
 		.complete = values->complete,
-		.policy = values->policy,
+		/* A model on its own is as in a plain replay; one beside a backend has the rules of stream order. */
+		.policy = values->policy == NULL && values->backend == NULL ? program->auto_policy
+									   : values->policy,
 		.release_threshold = values->release_threshold,
 		.twin = values->twin,
 		.twin_used_unit = (uint32_t)values->twin_used_unit,

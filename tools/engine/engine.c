@@ -96,18 +96,26 @@ records_segments(const struct survey_device *device, const struct trace_snapshot
 	return false;
 }
 
+const struct soma_policy *
+replay_auto_policy(const struct survey_device *device, const struct trace_reader *reader)
+{
+	const struct trace_snapshot *snapshot = trace_snapshot(reader);
+	bool segments = trace_has_addresses(reader) && records_segments(device, snapshot);
+
+	return soma_policy_preset(snapshot != NULL || segments ? RECORDED_POLICY : OTHER_POLICY);
+}
+
 /* What the recorded allocator did is followed where the replay is by its rules. */
 static void
 choose_policy(struct run_plan *plan, struct trace_reader *reader)
 {
 	const struct trace_snapshot *snapshot = trace_snapshot(reader);
-	const struct soma_policy *recorded = soma_policy_preset(RECORDED_POLICY);
 	bool segments = trace_has_addresses(reader) && records_segments(plan->device, snapshot);
 	bool expandable = records_expandable(plan->device, snapshot);
 
 	plan->policy = plan->options->policy;
 	if (plan->policy == NULL)
-		plan->policy = snapshot != NULL || segments ? recorded : soma_policy_preset(OTHER_POLICY);
+		plan->policy = replay_auto_policy(plan->device, reader);
 	if (strcmp(plan->policy->name, RECORDED_POLICY) != 0)
 		return;
 	plan->expandable = plan->options->expandable == REPLAY_EXPANDABLE_ON ||

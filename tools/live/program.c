@@ -90,6 +90,7 @@ program_read(struct program *program, struct trace_reader *reader, int32_t wante
 		program->device = device->device;
 		program->device_count = survey.device_count;
 		program->format = trace_format(reader);
+		program->auto_policy = replay_auto_policy(device, reader);
 		program->truncated = survey.truncated;
 		program->truncation = survey.truncation;
 		status = read_device(program, reader, &survey, device, scale, error);

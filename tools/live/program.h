@@ -66,6 +66,7 @@ struct program {
 	int32_t device;
 	size_t device_count;
 	const char *format;
+	const struct soma_policy *auto_policy; /* of a replay of this trace on a model */
 	bool truncated;
 	struct trace_error truncation;
 };
