@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the subcommands say of a failure that the trace itself records: the same, whichever is asked."""
 
+import json
+import os
+
 import questions
-from check_capacity import MIB, ask, edge, expect, reason_of, run, trace
+from check_capacity import MIB, ask, edge, expect, reason_of, run, trace, work
 
 # 20 MiB in one segment, of which 5 MiB stay; then 64 MiB are asked for, which are not there.
 BEFORE = ["1,,segment_alloc,0,0,0x7f0000000000,20971520,,,", "2,,alloc,0,0,0x7f0000000000,5242880,keep,,",
@@ -171,7 +174,32 @@ def policy_of_a_load():
     expect("a model in each thread, policy strict, " in out, out)
 
 
+def profile(*sizes):
+    """A trace of PyTorch's profiler: allocations, frees below 0, and as text what failed."""
+    events = [{"ph": "i", "name": "[OutOfMemory]" if isinstance(size, str) else "[memory]", "tid": 7, "ts": 10 + at,
+               "args": {"Device Type": 1, "Device Id": 0, "Bytes": int(size)}} for at, size in enumerate(sizes)]
+    path = os.path.join(work.name, "profile.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"schemaVersion": 1, "traceEvents": events}, file)
+    return path
+
+
+def profiler_is_of_pytorch():
+    path = profile(5 * MIB, 15 * MIB, -15 * MIB)
+    status, replay = ask("replay", path)
+    expect((status, replay["settings"]["policy"], replay["parity"]) == (0, "pytorch", None), f"profile: {replay}")
+    # One segment for both; of the policy cuda it would be 32 MiB.
+    expect(replay["peak_reserved"] == 20 * MIB, f"profile: {replay['peak_reserved']}")
+    status, answer = ask("whatif", "--set", "expandable_segments=True", path)
+    expect(status == 0 and answer["policy"] == "pytorch", f"profile: {answer}")
+    expect("policy pytorch" in run("replay", "--repeat", "2", path)[1], "profile: a load")
+    expect(ask("replay", "--policy", "cuda", path)[1]["settings"]["policy"] == "cuda", "profile: as it is asked for")
+    oom = reason_of(profile(5 * MIB, 15 * MIB, -15 * MIB, str(64 * MIB)))
+    expect(oom["recorded"] and oom["requested"] == 64 * MIB and oom["passes_at"] == 84 * MIB, f"profile: {oom}")
+
+
 def check_recorded():
+    profiler_is_of_pytorch()
     policy_of_a_load()
     all_that_failed()
     lists_are_not_cut_in_silence()

@@ -78,7 +78,8 @@ const struct option_row replay_options[] = {
 	  "free; cuda: as stream-ordered pools do; pytorch: as the caching allocator does; soma: as cuda, on "
 	  "pages "
 	  "that are mapped where blocks are and moved when memory runs short. The default, auto, "
-	  "is pytorch for a trace that records that allocator's segments, else cuda. With --backend it is cuda." },
+	  "is pytorch for a trace that records that allocator's segments and for those of PyTorch's profiler (Kineto), "
+	  "else cuda. With --backend it is cuda." },
 	{ "capacity", 'c', OPTION_SIZE, FIELD(capacity), "SIZE", NULL,
 	  "The most that may be reserved, such as 24G. The default, 0, is no limit." },
 	{ "release-threshold", 'r', OPTION_SIZE, FIELD(release_threshold), "SIZE", NULL,

@@ -14,7 +14,7 @@
 #include "tools/engine/session.h"
 #include "tools/xalloc.h"
 
-/* The preset that is the recorded allocator's own, for traces that show its segments. */
+/* The preset that is the recorded allocator's own, for traces that show its segments or that PyTorch wrote. */
 #define RECORDED_POLICY "pytorch"
 #define OTHER_POLICY "cuda"
 
@@ -101,8 +101,9 @@ replay_auto_policy(const struct survey_device *device, const struct trace_reader
 {
 	const struct trace_snapshot *snapshot = trace_snapshot(reader);
 	bool segments = trace_has_addresses(reader) && records_segments(device, snapshot);
+	bool recorded = snapshot != NULL || segments || trace_is_of_pytorch(reader);
 
-	return soma_policy_preset(snapshot != NULL || segments ? RECORDED_POLICY : OTHER_POLICY);
+	return soma_policy_preset(recorded ? RECORDED_POLICY : OTHER_POLICY);
 }
 
 /* What the recorded allocator did is followed where the replay is by its rules. */

@@ -55,7 +55,8 @@ enum soma_status replay_choose_device(struct survey *survey, const struct trace_
 				      int32_t wanted, struct survey_device **device,
 				      struct trace_error *error);
 
-/* What auto is for a device of the trace: the recorded allocator's own policy, where the trace shows its segments. */
+/* What auto is for a device of the trace: the recorded allocator's own policy, where the trace shows its segments or is
+ * PyTorch's; else another. */
 const struct soma_policy *replay_auto_policy(const struct survey_device *device, const struct trace_reader *reader);
 
 /* The reader is at the trace's beginning.  Fills the result but for what the plan

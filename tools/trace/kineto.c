@@ -288,6 +288,7 @@ const struct trace_format trace_format_kineto = {
 	.allocations = "\"[memory]\" events of a device, which PyTorch's profiler writes with profile_memory=True "
 		       "(what soma convert writes for Perfetto is not to be read again)",
 	.others = "entries",
+	.is_of_pytorch = true,
 	.probe = kineto_probe,
 	.open = kineto_open,
 	.next = kineto_next,

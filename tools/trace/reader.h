@@ -21,6 +21,7 @@ struct trace_format {
 	const char *allocations; /* how an allocation stands in it, for the message when there is none */
 	const char *others;      /* what passed_over counts; NULL: nothing */
 	bool has_addresses;
+	bool is_of_pytorch; /* written by PyTorch, of its caching allocator */
 	bool has_moments; /* its times are in a unit of its own */
 	/* Whether a file that begins with these bytes is of this format.  `size` is
 	 * TRACE_PROBE_SIZE or the whole file. */

@@ -405,6 +405,7 @@ const struct trace_format trace_format_pytorch = {
 	.allocations = "events \"alloc\" or segments (torch.cuda.memory._record_memory_history() comes before what "
 		       "is to be seen)",
 	.has_addresses = true,
+	.is_of_pytorch = true,
 	.probe = snapshot_probe,
 	.open = snapshot_open,
 	.next = snapshot_next,

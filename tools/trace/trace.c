@@ -361,6 +361,12 @@ trace_progress(const struct trace_reader *reader)
 }
 
 bool
+trace_is_of_pytorch(const struct trace_reader *reader)
+{
+	return reader->format->is_of_pytorch;
+}
+
+bool
 trace_has_addresses(const struct trace_reader *reader)
 {
 	return reader->format->has_addresses;

@@ -182,6 +182,9 @@ double trace_progress(const struct trace_reader *reader);
  * blocks (false for formats without addresses). */
 bool trace_has_addresses(const struct trace_reader *reader);
 
+/* Whether such a file is PyTorch's, of its caching allocator. */
+bool trace_is_of_pytorch(const struct trace_reader *reader);
+
 /* ---- writing soma's own format -------------------------------------------- */
 
 struct trace_writer;
