@@ -3,6 +3,7 @@
  * The table of subcommands, and the texts that belong to none of them.
  */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "lib/base/nearest.h"
 #include "tools/command.h"
@@ -95,6 +96,15 @@ option_at(const void *table, size_t index)
 	return ((const struct option_row *)table)[index].name;
 }
 
+/* Whoever gives a trace alone most likely wants it replayed. */
+static bool
+is_file(const char *word)
+{
+	struct stat file;
+
+	return stat(word, &file) == 0 && !S_ISDIR(file.st_mode);
+}
+
 int
 unknown_command(const char *word)
 {
@@ -106,6 +116,8 @@ unknown_command(const char *word)
 		return usage_error(NULL, "unknown option '%s'; did you mean '--%s'?", word, near);
 	if (word[0] == '-')
 		return usage_error(NULL, "unknown option '%s'", word);
+	if (is_file(word))
+		return usage_error(NULL, "no subcommand '%s'; of a trace, say what is wanted: 'soma replay %s'", word, word);
 	if (near != NULL)
 		return usage_error(NULL, "no subcommand '%s'; did you mean '%s'?", word, near);
 	return usage_error(NULL, "no subcommand '%s'", word);

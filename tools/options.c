@@ -158,8 +158,19 @@ static int
 set_size(const struct command *command, const struct option_row *row, const char *text, uint64_t *value)
 {
 	const char *problem = soma__size_parse(text, value);
+	size_t length = strlen(text);
+	char unit[32];
 
-	return problem == NULL ? -1 : usage_error(command, "--%s: \"%.64s\" %s", row->name, text, problem);
+	if (problem == NULL)
+		return -1;
+	/* "24GB" is a power of ten to some, and of two to others. */
+	if (length > 1 && length < sizeof unit && (text[length - 1] == 'B' || text[length - 1] == 'b')) {
+		snprintf(unit, sizeof unit, "%.*s", (int)length - 1, text);
+		if (soma__size_parse(unit, value) == NULL)
+			return usage_error(command, "--%s: '%s' is not a size; did you mean '%s' (powers of 1024)?",
+					   row->name, text, unit);
+	}
+	return usage_error(command, "--%s: \"%.64s\" %s", row->name, text, problem);
 }
 
 static int
