@@ -166,7 +166,7 @@ def causes():
     split = trace("split.csv", "1,,alloc,0,1,0x1000000,100000000,a,,", "2,,free,0,1,0x1000000,,,,",
                   "3,,alloc,0,1,0x2000000,40000000,b,,", "4,,alloc,0,1,0x10000000,100000000,c,,")
     oom = reason_of(split, "--policy", "pytorch", "--capacity", "150M")
-    expect("max_split_size_mb=64" in remedies(oom), f"split: {remedies(oom)}")
+    expect("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64" in remedies(oom), f"split: {remedies(oom)}")
     for change in remedies(oom):
         if "=" in change:
             row = ask("whatif", "--policy", "pytorch", "--capacity", "150M", "--set", change, split)[1]["rows"][1]

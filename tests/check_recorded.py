@@ -5,6 +5,7 @@ import json
 import os
 
 import questions
+from questions import SOURCE
 from check_capacity import MIB, ask, edge, expect, reason_of, run, trace, work
 
 # 20 MiB in one segment, of which 5 MiB stay; then 64 MiB are asked for, which are not there.
@@ -198,7 +199,46 @@ def profiler_is_of_pytorch():
     expect(oom["recorded"] and oom["requested"] == 64 * MIB and oom["passes_at"] == 84 * MIB, f"profile: {oom}")
 
 
+def what_is_said_can_be_used():
+    # 100 MB are free, but a piece of 40 MB was split off them.
+    path = trace("split.csv", "0,,segment_alloc,0,1,0x7f0000000000,100663296,,,",
+                 "1,,alloc,0,1,0x7f0000000000,100000000,a,,", "2,,free,0,1,0x7f0000000000,,,,",
+                 "3,,alloc,0,1,0x7f0000000000,40000000,b,,", "4,,alloc,0,1,0x7f1000000000,100000000,c,,")
+    said = {r["change"]: r for r in reason_of(path, "-c", "150M")["would_have_helped"]}
+    settings = [change for change in said if change.startswith("PYTORCH_CUDA_ALLOC_CONF=")]
+    expect("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64" in settings, f"split: {said}")
+    for change in settings:
+        row = ask("whatif", "-c", "150M", "--set", change, path)[1]["rows"][1]
+        expect((row["oom"], row["peak_reserved"]) == (None, said[change]["peak_reserved"]), f"split: {change}: {row}")
+    expect(said["the policy soma"]["policy"] == "soma" and said[settings[0]]["policy"] is None, f"split: {said}")
+    out = run("oom", path, "-c", "150M")[1]
+    expect("  the policy soma: a pool of soma's, soma_pool_create(3)" in out and "the same:" not in out, out)
+    expect("\n    and as much with\n      PYTORCH_CUDA_ALLOC_CONF=" in out, out)
+    # cuda is a setting of PyTorch's, and a policy to others.
+    found = reason_of(os.path.join(SOURCE, "examples", "tiny-full.csv"), "-c", "3.3G")["would_have_helped"]
+    said = [r["change"] for r in found]
+    expect("PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync" in said and "the policy cuda" not in said, f"{said}")
+    path = trace("reuse.csv", "1,,alloc,0,1,0x1000,20971520,a,,", "2,,free,0,1,0x1000,,,,", "3,,alloc,0,1,0x2000,20971520,b,,")
+    out = run("oom", path, "-p", "strict", "-c", "32M", "-k", "never")[1]
+    expect("  the policy cuda: a pool of CUDA's, as cudaMallocAsync has (it reserves 32.0 MiB)\n" in out, out)
+    expect("      the policy pytorch: PyTorch's caching allocator\n" in out, out)
+
+
+def backends_of_pytorch():
+    """A backend is a policy, of a row alone."""
+    path = trace("backends.csv", "1,,alloc,0,1,0x1000,70000000,a,,")
+    for policy in ("pytorch", "cuda"):
+        rows = ask("whatif", "-p", policy, "-s", "backend:native,max_split_size_mb:64", "-s", "backend:cudaMallocAsync",
+                   "-s", "backend=cudaMallocAsync,roundup_power2_divisions:1", path)[1]["rows"]
+        native, cuda = (ask("replay", "-p", name, path)[1]["peak_reserved"] for name in ("pytorch", "cuda"))
+        expect([row["peak_reserved"] for row in rows[1:]] == [native, cuda, cuda] and native != cuda, f"backends: {rows}")
+    status, _, err = run("whatif", "-p", "cuda", "-s", "max_split_size_mb:64", path)
+    expect(status == 2 and "--policy pytorch" in err, f"backends: {err}")
+
+
 def check_recorded():
+    what_is_said_can_be_used()
+    backends_of_pytorch()
     profiler_is_of_pytorch()
     policy_of_a_load()
     all_that_failed()

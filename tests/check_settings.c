@@ -82,7 +82,8 @@ START_TEST(what_is_no_setting_is_refused_and_said)
 	check_refused("max_split_size_mb", "expected KEY=VALUE or KEY:VALUE, got 'max_split_size_mb'");
 	check_refused("max_split=64", "unknown setting 'max_split'; did you mean 'max_split_size_mb'? there are");
 	check_refused("expandable_segment:True", "did you mean 'expandable_segments'?");
-	check_refused("backend=cudaMallocAsync", "unknown setting 'backend'; there are max_split_size_mb, ");
+	check_refused("pinned_use_background_threads=True",
+		      "unknown setting 'pinned_use_background_threads'; there are max_split_size_mb, ");
 	check_refused("max_split_size_mb=20", "above 20");
 	check_refused("max_split_size_mb=-64", "above 20");
 	check_refused("max_split_size_mb=64x", "'64x'");
@@ -143,6 +144,27 @@ START_TEST(requests_go_up_to_the_next_division)
 	ck_assert_uint_eq(rounded("roundup_power2_divisions=[256:1,>:2]", 513 * MIB), 768 * MIB);
 	/* The last interval is everything from 32 GiB on. */
 	ck_assert_uint_eq(rounded("roundup_power2_divisions=2", 130 * 1024 * MIB), 192 * 1024 * MIB);
+}
+END_TEST
+
+START_TEST(a_backend_is_a_policy)
+{
+	ck_assert_ptr_null(parsed("capacity=1G").policy);
+	ck_assert_str_eq(parsed("backend:native").policy->name, "pytorch");
+	ck_assert_str_eq(parsed("backend=cudaMallocAsync,capacity=1G").policy->name, "cuda");
+	check_refused("backend:cuda", "backend: expected native or cudaMallocAsync, got 'cuda'");
+}
+END_TEST
+
+START_TEST(the_variable_may_stand_before_its_value)
+{
+	struct settings settings = parsed("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64,garbage_collection_threshold:0.5");
+
+	ck_assert_uint_eq(settings.max_split, 64 * MIB);
+	ck_assert_double_eq(settings.collect_threshold, 0.5);
+	ck_assert(parsed("PYTORCH_ALLOC_CONF=expandable_segments:True").expandable);
+	check_refused("PYTORCH_CUDA_ALLOC_CONF=", "expected KEY=VALUE");
+	check_refused("PYTORCH_CUDA_ALLOC_CONF:max_split_size_mb:64", "unknown setting 'PYTORCH_CUDA_ALLOC_CONF'");
 }
 END_TEST
 
@@ -350,4 +372,5 @@ UNIT_MAIN("settings", settings_are_read_as_pytorch_reads_them,
 	  with_expandable_segments_free_memory_above_the_limit_is_passed_over,
 	  with_expandable_segments_an_oversize_request_takes_what_leaves_little,
 	  with_expandable_segments_any_number_of_streams_has_addresses,
-	  collecting_leaves_expandable_segments_alone)
+	  collecting_leaves_expandable_segments_alone, a_backend_is_a_policy,
+	  the_variable_may_stand_before_its_value)

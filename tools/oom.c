@@ -27,7 +27,8 @@ const char *const oom_paragraphs[] = {
 	"there was room (what the trace says was free would have been enough: it was another limit, such as "
 	"a memory fraction, which --capacity can tell).",
 	"Whatever is said to help was replayed, and passed: a capacity, settings of the allocator, another "
-	"policy. A recorded failure knows what there was for the process: what it had reserved, and what was free on "
+	"policy. Of PyTorch it is said as PYTORCH_CUDA_ALLOC_CONF has it, which soma whatif --set takes as it is. A "
+	"recorded failure knows what there was for the process: what it had reserved, and what was free on "
 	"the device. With --capacity as the size of the device, the rest is outside; what is said to help is then said "
 	"for the process, and for the device as well. Where the replay passes in what there was, too, nothing is said to help: the model does not show what "
 	"the recorded allocator ran into. The exit status is 1 when memory ran out, 0 when it did not.",
@@ -165,8 +166,14 @@ find_reason(struct oom *oom)
 
 /* ---- what would have helped --------------------------------------------------------- */
 
+static bool
+is_pytorch(const struct oom *oom)
+{
+	return strcmp(oom->policy->name, "pytorch") == 0;
+}
+
 static enum soma_status
-try_remedy(struct oom *oom, const struct replay_options *options, const char *text)
+try_remedy(struct oom *oom, const struct replay_options *options, const char *text, const char *policy)
 {
 	struct replay_options wanted = *options;
 	struct replay_result result;
@@ -183,6 +190,7 @@ try_remedy(struct oom *oom, const struct replay_options *options, const char *te
 		struct oom_remedy *remedy = &oom->remedies[oom->remedy_count++];
 
 		snprintf(remedy->text, sizeof remedy->text, "%s", text);
+		remedy->policy = policy;
 		remedy->capacity = wanted.capacity;
 		remedy->reserved = result.peak_reserved;
 	}
@@ -194,18 +202,19 @@ static enum soma_status
 try_settings(struct oom *oom)
 {
 	static const char *const candidates[] = {
-		"max_split_size_mb=32",
-		"max_split_size_mb=64",
-		"max_split_size_mb=128",
-		"max_split_size_mb=256",
-		"max_split_size_mb=512",
-		"max_split_size_mb=128,max_non_split_rounding_mb=512",
-		"garbage_collection_threshold=0.8",
-		"max_split_size_mb=128,garbage_collection_threshold=0.8",
-		"roundup_power2_divisions=4",
-		"roundup_power2_divisions=8",
-		"roundup_power2_divisions=16",
-		"expandable_segments=True",
+		"max_split_size_mb:32",
+		"max_split_size_mb:64",
+		"max_split_size_mb:128",
+		"max_split_size_mb:256",
+		"max_split_size_mb:512",
+		"max_split_size_mb:128,max_non_split_rounding_mb:512",
+		"garbage_collection_threshold:0.8",
+		"max_split_size_mb:128,garbage_collection_threshold:0.8",
+		"roundup_power2_divisions:4",
+		"roundup_power2_divisions:8",
+		"roundup_power2_divisions:16",
+		"expandable_segments:True",
+		"backend:cudaMallocAsync",
 	};
 	enum soma_status status = SOMA_STATUS_OK;
 
@@ -213,12 +222,13 @@ try_settings(struct oom *oom)
 		struct replay_options options = options_of(oom, oom->capacity);
 		struct settings settings;
 		struct soma_policy policy;
-		char buffer[256];
+		char buffer[256], text[sizeof oom->remedies[0].text];
 
 		if (settings_parse(candidates[i], &settings, buffer, sizeof buffer) != NULL)
 			continue;
 		settings_apply(&settings, &policy, &options);
-		status = try_remedy(oom, &options, candidates[i]);
+		snprintf(text, sizeof text, "PYTORCH_CUDA_ALLOC_CONF=%s", candidates[i]);
+		status = try_remedy(oom, &options, text, NULL);
 	}
 	return status;
 }
@@ -233,11 +243,13 @@ try_policies(struct oom *oom)
 		struct replay_options options = options_of(oom, oom->capacity);
 		char text[64];
 
-		if (strcmp(policy->name, oom->policy->name) == 0)
+		/* Of a program that uses PyTorch, cuda is one of the settings. */
+		if (strcmp(policy->name, oom->policy->name) == 0 ||
+		    (is_pytorch(oom) && strcmp(policy->name, "cuda") == 0))
 			continue;
 		options.policy = policy;
 		snprintf(text, sizeof text, "the policy %s", policy->name);
-		status = try_remedy(oom, &options, text);
+		status = try_remedy(oom, &options, text, policy->name);
 	}
 	return status;
 }
@@ -250,7 +262,7 @@ try_waiting(struct oom *oom)
 	if (options.complete == REPLAY_COMPLETE_FREE)
 		return SOMA_STATUS_OK;
 	options.complete = REPLAY_COMPLETE_FREE;
-	return try_remedy(oom, &options, "waiting until frees have executed");
+	return try_remedy(oom, &options, "waiting until frees have executed", NULL);
 }
 
 static void
@@ -306,7 +318,7 @@ find_remedies(struct oom *oom)
 		return status;
 	if (status == SOMA_STATUS_OK)
 		status = try_waiting(oom);
-	if (status == SOMA_STATUS_OK && strcmp(oom->policy->name, "pytorch") == 0)
+	if (status == SOMA_STATUS_OK && is_pytorch(oom))
 		status = try_settings(oom);
 	if (status == SOMA_STATUS_OK)
 		status = try_policies(oom);

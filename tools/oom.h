@@ -24,6 +24,7 @@ struct oom_values {
 /* What was tried, and passed. */
 struct oom_remedy {
 	char text[96];
+	const char *policy; /* another one, which is no setting of PyTorch's; or NULL */
 	uint64_t capacity, reserved;
 };
 

@@ -14,7 +14,6 @@
 #define BLOCKS_SHOWN 3
 #define HOLDERS_SHOWN 8
 #define NAME_WIDTH 56
-#define TEXT_WIDTH 79
 
 /* How many of so many are shown: as --limit says, or at most `most`. */
 static size_t
@@ -230,27 +229,32 @@ is_same_remedy(const struct oom_remedy *a, const struct oom_remedy *b)
 	return a->capacity == b->capacity && a->reserved == b->reserved;
 }
 
-/* Those that come to the same are named behind the first of them. */
+/* What to allocate from, for who does not know a policy by its name. */
+static const char *
+meaning_of(const char *policy)
+{
+	if (policy == NULL)
+		return "";
+	if (strcmp(policy, "pytorch") == 0)
+		return ": PyTorch's caching allocator";
+	return strcmp(policy, "cuda") == 0 ? ": a pool of CUDA's, as cudaMallocAsync has"
+					   : ": a pool of soma's, soma_pool_create(3)";
+}
+
+/* Those that reserve as much are named behind the first of them. */
 static void
 print_equals(const struct oom *oom, size_t first)
 {
-	const char *label = "    the same: ";
-	size_t column = 0;
+	bool any = false;
 
 	for (size_t i = first + 1; i < oom->remedy_count; i++) {
-		const struct oom_remedy *remedy = &oom->remedies[i];
-
-		if (!is_same_remedy(&oom->remedies[first], remedy))
+		if (!is_same_remedy(&oom->remedies[first], &oom->remedies[i]))
 			continue;
-		if (column > 0 && column + 2 + strlen(remedy->text) > TEXT_WIDTH) {
-			printf(";\n");
-			column = 0;
-		}
-		column += (size_t)printf("%s%s", column == 0 ? label : "; ", remedy->text);
-		label = "              ";
+		if (!any)
+			printf("    and as much with\n");
+		any = true;
+		printf("      %s%s\n", oom->remedies[i].text, meaning_of(oom->remedies[i].policy));
 	}
-	if (column > 0)
-		putchar('\n');
 }
 
 static void
@@ -265,7 +269,7 @@ print_settings(const struct oom *oom)
 			shown |= is_same_remedy(&oom->remedies[j], &oom->remedies[i]);
 		if (shown)
 			continue;
-		printf("  %s (it reserves %s)\n", oom->remedies[i].text,
+		printf("  %s%s (it reserves %s)\n", oom->remedies[i].text, meaning_of(oom->remedies[i].policy),
 		       units_bytes(reserved, oom->remedies[i].reserved));
 		print_equals(oom, i);
 	}
@@ -405,6 +409,8 @@ remedies_array(const struct oom *oom)
 		json_t *object = json_object();
 
 		report_put(object, "change", json_string(oom->remedies[i].text));
+		report_put(object, "policy",
+			   oom->remedies[i].policy != NULL ? json_string(oom->remedies[i].policy) : json_null());
 		report_put(object, "capacity", report_number(oom->remedies[i].capacity));
 		report_put(object, "peak_reserved", report_number(oom->remedies[i].reserved));
 		json_array_append_new(array, object);

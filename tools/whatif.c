@@ -24,7 +24,8 @@ const char *const whatif_paragraphs[] = {
 	"said first: it tells how far the rest can be trusted.",
 	"The settings are PyTorch's, of PYTORCH_CUDA_ALLOC_CONF, for the policy pytorch. A --set is one or more "
 	"of them with commas between, as KEY=VALUE or, so that the variable's text can be taken as it is, as "
-	"KEY:VALUE: --set max_split_size_mb:128,garbage_collection_threshold:0.8 is one row. The keys:",
+	"KEY:VALUE: --set max_split_size_mb:128,garbage_collection_threshold:0.8 is one row. The variable's name and a = "
+	"may stand before them. The keys:",
 	"max_split_size_mb=N, above 20: a free block of N MiB or more is not split; it serves only requests of N MiB "
 	"or more, which take the whole of it. As in PyTorch, free memory of expandable segments is kept for them, "
 	"too.",
@@ -36,6 +37,8 @@ const char *const whatif_paragraphs[] = {
 	"roundup_power2_divisions=N: a request is rounded up to one of N equal steps between two powers of two, N "
 	"a power of two. A list such as [256:1,512:2,>:4] has an N for each size in MiB.",
 	"expandable_segments=True or False: segments grow and shrink by pages instead of being allocated whole.",
+	"backend=native or cudaMallocAsync: this row is of the policy pytorch, or of cuda, where nothing else holds but "
+	"the capacity, as in PyTorch.",
 	"capacity=SIZE: not PyTorch's; the most that may be reserved, in this row. It suits every policy.",
 	"The exit status is 1 when any row runs out of memory.",
 	"The segments are counted as often as the driver is asked for one, and those that are held when the trace "
@@ -111,7 +114,7 @@ replay_row(struct replay_session *session, const struct whatif_values *values,
 	options.capacity = values->capacity;
 	options.device = values->device;
 	options.try_recorded = true;
-	if (row->text != NULL && strcmp(options.policy->name, "pytorch") == 0)
+	if (row->text != NULL && (row->settings.policy != NULL || strcmp(options.policy->name, "pytorch") == 0))
 		settings_apply(&row->settings, &row->policy, &options);
 	else if (row->text != NULL && row->settings.capacity > 0)
 		options.capacity = row->settings.capacity;
@@ -138,7 +141,8 @@ replay_rows(struct replay_session *session, const struct whatif_values *values, 
 	for (size_t i = 1; status == SOMA_STATUS_OK && i < table->count; i++) {
 		struct row *row = &table->rows[i];
 
-		if (strcmp(policy->name, "pytorch") != 0 && has_pytorch_settings(&row->settings)) {
+		if (strcmp(policy->name, "pytorch") != 0 && row->settings.policy == NULL &&
+		    has_pytorch_settings(&row->settings)) {
 			snprintf(error->text, sizeof error->text,
 				 "the settings of '%s' are those of the policy pytorch, and this replay is "
 				 "under %s; --policy pytorch",

@@ -195,6 +195,17 @@ set_capacity(struct reading *reading)
 	return wrong(reading, "a size such as 24G");
 }
 
+static const char *
+set_backend(struct reading *reading)
+{
+	bool async = strcmp(reading->value, "cudaMallocAsync") == 0;
+
+	if (!async && strcmp(reading->value, "native") != 0)
+		return wrong(reading, "native or cudaMallocAsync");
+	reading->settings->policy = soma_policy_preset(async ? "cuda" : "pytorch");
+	return NULL;
+}
+
 static const struct {
 	const char *key;
 	const char *(*set)(struct reading *reading);
@@ -204,6 +215,7 @@ static const struct {
 	{ "garbage_collection_threshold", set_threshold },
 	{ "roundup_power2_divisions", set_divisions },
 	{ "expandable_segments", set_expandable },
+	{ "backend", set_backend },
 	{ "capacity", set_capacity },
 };
 
@@ -273,12 +285,25 @@ end_of_pair(const char *text)
 	return text;
 }
 
+/* The variable, as it stands in a shell's line. */
+static const char *
+skip_variable(const char *text)
+{
+	static const char *const names[] = { "PYTORCH_CUDA_ALLOC_CONF=", "PYTORCH_ALLOC_CONF=" };
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (strncmp(text, names[i], strlen(names[i])) == 0)
+			return text + strlen(names[i]);
+	return text;
+}
+
 const char *
 settings_parse(const char *text, struct settings *settings, char *buffer, size_t size)
 {
 	struct reading reading = { .settings = settings, .buffer = buffer, .size = size };
 	unsigned given = 0;
 
+	text = skip_variable(text);
 	*settings = (struct settings){ .non_split_slack = LARGE_SEGMENT_MB * MIB };
 	for (;;) {
 		const char *end = end_of_pair(text), *problem;
@@ -319,13 +344,15 @@ settings_round(const void *context, uint64_t size)
 void
 settings_apply(const struct settings *settings, struct soma_policy *policy, struct replay_options *options)
 {
-	*policy = *soma_policy_preset("pytorch");
-	policy->oversize = settings->max_split;
-	policy->oversize_slack = settings->non_split_slack;
+	*policy = *(settings->policy != NULL ? settings->policy : soma_policy_preset("pytorch"));
+	options->policy = policy;
 	if (settings->capacity > 0)
 		options->capacity = settings->capacity;
+	if (strcmp(policy->name, "pytorch") != 0)
+		return;
+	policy->oversize = settings->max_split;
+	policy->oversize_slack = settings->non_split_slack;
 	policy->collect_above = (uint64_t)(settings->collect_threshold * (double)options->capacity);
-	options->policy = policy;
 	if (settings->expandable || settings->not_expandable)
 		options->expandable =
 			settings->expandable ? REPLAY_EXPANDABLE_ON : REPLAY_EXPANDABLE_OFF;
