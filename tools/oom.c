@@ -30,8 +30,9 @@ const char *const oom_paragraphs[] = {
 	"policy. Of PyTorch it is said as PYTORCH_CUDA_ALLOC_CONF has it, which soma whatif --set takes as it is. A "
 	"recorded failure knows what there was for the process: what it had reserved, and what was free on "
 	"the device. With --capacity as the size of the device, the rest is outside; what is said to help is then said "
-	"for the process, and for the device as well. Where the replay passes in what there was, too, nothing is said to help: the model does not show what "
-	"the recorded allocator ran into. The exit status is 1 when memory ran out, 0 when it did not.",
+	"for the process, and for the device as well. Where the replay passes in what there was, too, nothing is said "
+	"to help: the model does not show what the recorded allocator ran into. The exit status is 1 when memory ran "
+	"out, 0 when it did not.",
 	NULL,
 };
 

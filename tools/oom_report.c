@@ -79,11 +79,25 @@ print_blocks(const struct oom *oom, const struct pin *pin)
 }
 
 static void
+print_pins_left(const struct autopsy *autopsy, size_t shown)
+{
+	uint64_t size = 0, free_bytes = 0;
+	char a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX];
+
+	for (size_t i = shown; i < autopsy->pin_count; i++) {
+		size += autopsy->pins[i].size;
+		free_bytes += autopsy->pins[i].free;
+	}
+	if (shown < autopsy->pin_count)
+		printf("  and %s more (%s, %s free)\n", units_count(c, autopsy->pin_count - shown),
+		       units_bytes(a, size), units_bytes(b, free_bytes));
+}
+
+static void
 print_pins(const struct oom *oom)
 {
 	const struct autopsy *autopsy = &oom->autopsy;
 	size_t shown = shown_of(oom, autopsy->pin_count, SEGMENTS_SHOWN);
-	uint64_t size = 0, free_bytes = 0;
 	char a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX];
 
 	if (autopsy->pin_count == 0)
@@ -101,13 +115,7 @@ print_pins(const struct oom *oom)
 		       units_plural(c, pin->block_count, "block"));
 		print_blocks(oom, pin);
 	}
-	for (size_t i = shown; i < autopsy->pin_count; i++) {
-		size += autopsy->pins[i].size;
-		free_bytes += autopsy->pins[i].free;
-	}
-	if (shown < autopsy->pin_count)
-		printf("  and %s more (%s, %s free)\n", units_count(c, autopsy->pin_count - shown),
-		       units_bytes(a, size), units_bytes(b, free_bytes));
+	print_pins_left(autopsy, shown);
 }
 
 static bool
@@ -220,7 +228,8 @@ print_others(const struct oom *oom)
 	else if (recorded->count > 1)
 		printf("This is the first of %s failures that the trace records; the last is at event %" PRIu64
 		       ": %s requested.\n",
-		       units_count(count, recorded->count), recorded->last_event, units_bytes(size, recorded->last_requested));
+		       units_count(count, recorded->count), recorded->last_event,
+		       units_bytes(size, recorded->last_requested));
 }
 
 static bool
