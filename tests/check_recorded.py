@@ -158,6 +158,11 @@ def all_that_failed():
     out = run("oom", path, "-c", "10M")[1]
     expect("\nOut of memory at event 1: 5.00 MiB requested, 10.0 MiB short of a capacity of 10.0 MiB\n" in out, out)
     expect("\nThe trace itself tells of the 3 requests that failed, the first of 64.0 MiB at event 4," in out, out)
+    both = trace("devices.csv", *BEFORE, "5,,oom,1,0,,1048576,,,0", OOM.replace("5,", "6,", 1), "7,,alloc_failed,0,0,,0,,,")
+    expect((reason_of(both)["event"], reason_of(both)["recorded_elsewhere"]) == (4, 1), "the first device that failed")
+    expect("It records 1 failure on other devices, too: --device asks for one.\n" in run("oom", both)[1], "devices")
+    oom = reason_of(both, "--device", "0")
+    expect((oom["event"], oom["recorded_oom"]["count"], oom["recorded_elsewhere"]) == (5, 1, 0), f"device 0: {oom}")
     out = run("oom", trace("needed.csv", *BEFORE, OOM))[1]
     expect("This is the first" not in out and "itself tells" not in out, out)
 

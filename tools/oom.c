@@ -71,7 +71,7 @@ options_of(const struct oom *oom, uint64_t capacity)
 	return options;
 }
 
-/* The device of the first failure that the trace tells of. */
+/* The device of the first failure that the trace tells of; and how many there are of others. */
 static enum soma_status
 find_device(struct oom *oom)
 {
@@ -84,10 +84,11 @@ find_device(struct oom *oom)
 	if (trace_rewind(oom->reader, &oom->error) != TRACE_OK)
 		return SOMA_STATUS_IO;
 	while ((result = trace_next(oom->reader, &event, &oom->error)) == TRACE_OK) {
-		if (event.op == TRACE_OOM || (event.op == TRACE_ALLOC_FAILED && event.size > 0)) {
+		if ((event.op != TRACE_OOM && event.op != TRACE_ALLOC_FAILED) || event.size == 0)
+			continue;
+		if (oom->device == REPLAY_DEVICE_ANY)
 			oom->device = event.device;
-			break;
-		}
+		oom->elsewhere += event.device != oom->device;
 	}
 	return result == TRACE_ERROR ? SOMA_STATUS_PARSE : SOMA_STATUS_OK;
 }

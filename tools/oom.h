@@ -43,6 +43,7 @@ struct oom {
 	bool of_process;
 	struct autopsy autopsy;
 	struct replay_recorded recorded;
+	uint64_t elsewhere; /* failures that the trace records of other devices, where none was asked for */
 	const char *reason;
 	uint64_t short_by;
 	uint64_t outside; /* bytes that others have of the device, whose size --capacity told */

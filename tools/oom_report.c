@@ -230,6 +230,9 @@ print_others(const struct oom *oom)
 		       ": %s requested.\n",
 		       units_count(count, recorded->count), recorded->last_event,
 		       units_bytes(size, recorded->last_requested));
+	if (oom->elsewhere > 0)
+		printf("It records %s on other devices, too: --device asks for one.\n",
+		       units_plural(count, oom->elsewhere, "failure"));
 }
 
 static bool
@@ -448,6 +451,7 @@ failure_object(const struct oom *oom)
 
 	report_put(object, "recorded", json_boolean(autopsy->recorded));
 	report_put(object, "recorded_oom", report_recorded(&oom->recorded));
+	report_put(object, "recorded_elsewhere", report_number(oom->elsewhere));
 	report_put(object, "event", report_event(autopsy->event));
 	report_put(object, "requested", report_number(autopsy->size));
 	report_put(object, "capacity", oom->capacity > 0 ? report_number(oom->capacity) : json_null());
