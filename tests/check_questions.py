@@ -251,17 +251,21 @@ def known_diff(folder):
     growth = answer(1, "diff", before, after)
     expect("names", [(row["name"], row["status"], row["growth_at_peak"], row["growth_at_end"])
                      for row in growth["rows"]],
-           [("f (x.py:12)", "new", 300, 0), ("young", "new", 20, 20), ("same", "both", 0, 0),
-            ("old", "gone", -50, -50), ("f (x.py:10)", "gone", -100, 0)])
+           [("f (x.py:12)", "new", 300, 0), ("f (x.py:10)", "gone", -100, 0), ("old", "gone", -50, -50),
+            ("young", "new", 20, 20), ("same", "both", 0, 0)])
     expect("counts", [growth[key] for key in ("grew", "shrank", "same", "new", "gone", "growth_at_peak",
                                               "growth_at_end")], [2, 2, 1, 2, 2, 170, -30])
     lines = answer(1, "diff", "--ignore-lines", before, after)
     expect("without lines", [(row["name"], row["growth_at_peak"]) for row in lines["rows"]][:2],
-           [("f (x.py)", 200), ("young", 20)])
+           [("f (x.py)", 200), ("old", -50)])
     streams = answer(1, "diff", "--by", "stream", before, after, "--limit", "1")
     expect("streams", [(row["stream"], row["growth_at_peak"]) for row in streams["rows"]], [("0x1", 150)])
     status, out, err = soma("diff", before, after, "--limit", "2")
-    expect("text", (status, "and 3 more" in out, "2 of them new, 2 gone" in out), (1, True, True))
+    expect("text", (status, "and 2 more" in out, "2 of them new, 2 gone" in out), (1, True, True))
+    out = soma("diff", before, after)[1]
+    expect("what shrank is shown, what holds the same is counted",
+           ("-100 B" in out, "-50 B" in out, "  same" in out, "2 grew, 2 shrank, 1 hold the same" in out),
+           (True, True, False, True))
     gone = answer(1, "diff", after, write(folder, "none.csv", [FAILED]))
     expect("all gone", (gone["gone"], gone["new"]), (3, 0))
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `soma diff`: what grew from one trace to another.
+ * `soma diff`: what grew and what shrank from one trace to another.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +29,9 @@ static const char *const by_names[] = {
 const char *const diff_paragraphs[] = {
 	"Compares the traces A (before) and B (after), which may be of different formats: what every frame, "
 	"tag "
-	"or stream held at the peak of live bytes and at the end, what grew the most first; which are new "
-	"and "
-	"which are gone; and the counts of both.",
+	"or stream held at the peak of live bytes and at the end, what grew or shrank the most first; which are "
+	"new and which are gone; and the counts of both. Those that hold the same are counted, and are rows of "
+	"--json alone.",
 	"No allocator is asked. The exit status is 0 when nothing that is compared differs, which is said, "
 	"and 1 "
 	"when anything does.",
@@ -140,15 +140,15 @@ print_row(const struct growth_row *row)
 static void
 print_rows(const struct growth *growth, size_t limit)
 {
-	size_t shown = growth->count < limit ? growth->count : limit;
+	size_t changed = growth->grew + growth->shrank, shown = changed < limit ? changed : limit;
 
-	if (growth->count == 0)
+	if (changed == 0)
 		return;
 	printf("\n  at the peak          A          B   at the end\n");
 	for (size_t i = 0; i < shown; i++)
 		print_row(&growth->rows[i]);
-	if (growth->count > shown)
-		printf("  and %zu more\n", growth->count - shown);
+	if (changed > shown)
+		printf("  and %zu more that changed less\n", changed - shown);
 }
 
 static void

@@ -113,28 +113,29 @@ fold(struct growth *growth)
 	growth->count = kept;
 }
 
-/* 1: b is more. */
+/* The larger change first, and of two as large the one that grew. */
 static int
-compare_growth(uint64_t a_before, uint64_t a_after, uint64_t b_before, uint64_t b_after)
+compare_change(uint64_t a_before, uint64_t a_after, uint64_t b_before, uint64_t b_after)
 {
-	/* Sums of live bytes are below 2^63 but in traces that no machine made. */
-	int64_t a = (int64_t)(a_after - a_before), b = (int64_t)(b_after - b_before);
+	bool a_grew = a_after > a_before, b_grew = b_after > b_before;
+	uint64_t a = a_grew ? a_after - a_before : a_before - a_after;
+	uint64_t b = b_grew ? b_after - b_before : b_before - b_after;
 
-	return a > b ? -1 : a < b;
+	return a != b ? (a > b ? -1 : 1) : b_grew - a_grew;
 }
 
 static int
-grown_first(const void *left, const void *right)
+most_changed_first(const void *left, const void *right)
 {
 	const struct growth_row *a = left, *b = right;
-	int order = compare_growth(a->before.peak_bytes, a->after.peak_bytes, b->before.peak_bytes,
+	int order = compare_change(a->before.peak_bytes, a->after.peak_bytes, b->before.peak_bytes,
 				   b->after.peak_bytes);
 
 	if (order == 0)
-		order = compare_growth(a->before.live_bytes, a->after.live_bytes, b->before.live_bytes,
+		order = compare_change(a->before.live_bytes, a->after.live_bytes, b->before.live_bytes,
 				       b->after.live_bytes);
 	if (order == 0)
-		order = compare_growth(a->before.bytes, a->after.bytes, b->before.bytes, b->after.bytes);
+		order = compare_change(a->before.bytes, a->after.bytes, b->before.bytes, b->after.bytes);
 	return order != 0 ? order : by_key(a, b);
 }
 
@@ -149,13 +150,15 @@ is_same_side(const struct growth_side *a, const struct growth_side *b)
 static void
 judge(struct growth *growth, const struct growth_row *row)
 {
-	int order = compare_growth(0, row->before.peak_bytes, 0, row->after.peak_bytes);
+	uint64_t before = row->before.peak_bytes, after = row->after.peak_bytes;
 
-	if (order == 0)
-		order = compare_growth(0, row->before.live_bytes, 0, row->after.live_bytes);
-	growth->grew += order > 0;
-	growth->shrank += order < 0;
-	growth->same += order == 0;
+	if (before == after) {
+		before = row->before.live_bytes;
+		after = row->after.live_bytes;
+	}
+	growth->grew += after > before;
+	growth->shrank += after < before;
+	growth->same += after == before;
 	growth->added += !row->before.there;
 	growth->gone += !row->after.there;
 	growth->identical &= is_same_side(&row->before, &row->after);
@@ -181,7 +184,7 @@ growth_compare(const struct growth_trace *before, const struct growth_trace *aft
 	for (size_t i = 0; i < growth->count; i++)
 		judge(growth, &growth->rows[i]);
 	if (growth->count > 0)
-		qsort(growth->rows, growth->count, sizeof *growth->rows, grown_first);
+		qsort(growth->rows, growth->count, sizeof *growth->rows, most_changed_first);
 }
 
 void

@@ -35,7 +35,8 @@ struct growth_row {
 };
 
 struct growth {
-	struct growth_row *rows; /* what grew most comes first: at the peak, then at the end */
+	/* What grew or shrank most comes first: at the peak, then at the end; those that hold the same are last. */
+	struct growth_row *rows;
 	size_t count, room;
 	size_t grew, shrank, same; /* at the peak or, with that unchanged, at the end */
 	size_t added, gone;        /* with blocks in one of the two alone */
