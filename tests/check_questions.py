@@ -119,6 +119,15 @@ def known_stats(folder):
                              for row in stats["holders"]], [("a", 1, 100, 100), ("w", 0, 0, 5000)])
     expect("of the stream", [(row["bytes"], row["most_live_bytes"]) for row in stats["streams"]], [(100, 5100)])
     expect("text", "1  of 4.88 KiB, allocated before the trace begins\n" in soma("stats", midrun)[1], True)
+    freed = write(folder, "freed.csv", [
+        ",,segment_alloc,0,1,0x200000,2097152,,,start;small", ",,alloc,0,1,0x200000,4096,w,,start",
+        ",,alloc,0,1,0x280000,1024,w,,start;pending", "1,,alloc,0,1,0x300000,100,a,,"])
+    stats, text = answer(0, "stats", freed), soma("stats", freed)[1]
+    expect("freed before", [stats["counts"][key] for key in ("start_blocks", "start_bytes", "start_pending_blocks",
+           "start_pending_bytes")] + [stats["peak_live_requested"]], [2, 5120, 1, 1024, 4196])
+    expect(f"the start is not above the peak: {text}",
+           "Live at the start                1  of 4.00 KiB, allocated before the trace begins\n"
+           "  Freed before the start           1  of 1.00 KiB, " in text, True)
     path = os.path.join(folder, "moments.csv")
     with open(path, "w", encoding="utf-8") as file:
         file.write("id,lower,upper,size\na,0,2000000,10\nb,1000000,3000000,20\n")

@@ -135,8 +135,11 @@ print_exceptions(const struct census *census)
 	char note[2 * UNITS_MAX + 64], text[UNITS_MAX];
 
 	snprintf(note, sizeof note, "of %s, allocated before the trace begins",
-		 units_bytes(text, census->start_bytes));
-	exception_line("Live at the start", census->start_blocks, note);
+		 units_bytes(text, census->start_bytes - census->start_pending_bytes));
+	exception_line("Live at the start", census->start_blocks - census->start_pending, note);
+	snprintf(note, sizeof note, "of %s, before the trace begins, and not completed: not live",
+		 units_bytes(text, census->start_pending_bytes));
+	exception_line("Freed before the start", census->start_pending, note);
 	exception_line("Frees not completed", census->pending, "at the end, of those that complete later");
 	exception_line("Frees elsewhere", census->stray_frees, "on another stream than the allocation's");
 	exception_line("Unknown frees", census->unknown_frees, "of what was not live");
@@ -388,6 +391,8 @@ counts_object(const struct census *census)
 	report_put(object, "frees_pending_at_end", report_number(census->pending));
 	report_put(object, "start_blocks", report_number(census->start_blocks));
 	report_put(object, "start_bytes", report_number(census->start_bytes));
+	report_put(object, "start_pending_blocks", report_number(census->start_pending));
+	report_put(object, "start_pending_bytes", report_number(census->start_pending_bytes));
 	report_put(object, "backward_times", report_number(census->backwards));
 	report_put(object, "truncated", json_boolean(census->truncated));
 	return object;

@@ -282,6 +282,8 @@ begin_block(struct counting *counting, const struct start_block *known, uint64_t
 		return;
 	block->pending = true;
 	census->pending++;
+	census->start_pending++;
+	census->start_pending_bytes = account_add(census->start_pending_bytes, block->size);
 	census->live--;
 	census->live_bytes -= block->size;
 	accounts_leave(&census->holders, block->key.tag, block->size, 0);

@@ -32,6 +32,7 @@ struct census {
 	uint64_t stray_frees;  /* on another stream than the allocation's */
 	uint64_t start_blocks; /* there before the trace; without a lifetime, and not in `bytes` */
 	uint64_t start_bytes;
+	uint64_t start_pending, start_pending_bytes; /* of them freed before it: not live, and not completed */
 	uint64_t pending;            /* at the end: deferred frees that have not completed */
 	uint64_t bytes, freed_bytes; /* of the allocations, and of the frees */
 	uint64_t live, live_bytes;
