@@ -423,7 +423,35 @@ def oom_names_bytes():
     expect("a capacity of 4.00 GiB; with anything less, down to 4.00 GiB (4294967295 bytes), it fails" in out, out)
 
 
+def packings():
+    """What is beside the packing is in columns, and what is below it is explained; strict never is."""
+    path = trace("before.csv", ",,segment_alloc,0,1,0x200000,67108864,,,start",
+                 ",,alloc,0,1,0x200000,67108864,w,,start;pending", "1,,alloc,0,1,0x8000000,67108864,a,,")
+    out, fit = run("fit", path)[1], ask("fit", path)[1]
+    expect((fit["peak_live_rounded"], fit["packing"]["bound"], fit["packing"]["height"]) ==
+           (64 * MIB, 128 * MIB, 128 * MIB), f"a free that has not completed: {fit}")
+    expect([row["capacity"] for row in fit["policies"]] == [128 * MIB, 64 * MIB, 128 * MIB, 64 * MIB],
+           f"reuse before completion: {fit}")
+    expect("\n  Policy cuda is below it: a stream uses what it freed before" in out, out)
+    expect("strict is below" not in out and "pytorch is below" not in out, out)
+    path = os.path.join(work.name, "two.csv")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("id,lower,upper,size\na,0,3,1\nb,1,4,1\n")
+    rows = [line for line in run("fit", path)[1].splitlines() if line.startswith("  Policy")]
+    expect([row[55:67] for row in rows] == ["     512 x  ", " 1.7e+07 x  ", " 1048576 x  ", " 1048576 x  "],
+           f"the columns hold: {rows}")
+    path = os.path.join(os.environ.get("SOMA_TEST_TRACES", ""), "dsa", "resnet50.csv")
+    if not os.path.exists(path):
+        return
+    out, fit = run("fit", path)[1], ask("fit", path)[1]
+    strict = fit["policies"][0]["capacity"]
+    expect((fit["packing"]["height"], fit["packing"]["policy"]) == (strict, "strict"), f"as strict: {fit}")
+    expect(fit["packing"]["searched"] > strict, f"what the search found: {fit}")
+    expect("\n  Policy soma is below it: pages are moved" in out, out)
+
+
 def check_capacity():
+    packings()
     oom_text()
     needed_later()
     oom_names_bytes()

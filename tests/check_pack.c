@@ -17,7 +17,7 @@ check_packing(struct pack_item *items, size_t count, uint64_t bound, uint64_t he
 	struct pack_result result;
 	size_t a, b;
 
-	pack_run(items, count, STEPS, &result);
+	pack_run(items, count, STEPS, NULL, &result);
 	ck_assert(result.packed);
 	ck_assert_uint_eq(result.bound, bound);
 	ck_assert_uint_eq(result.height, height);
@@ -28,7 +28,7 @@ START_TEST(nothing_needs_nothing)
 {
 	struct pack_result result;
 
-	pack_run(NULL, 0, STEPS, &result);
+	pack_run(NULL, 0, STEPS, NULL, &result);
 	ck_assert(result.packed);
 	ck_assert_uint_eq(result.height, 0);
 	ck_assert_uint_eq(result.bound, 0);
@@ -84,7 +84,7 @@ START_TEST(sizes_beyond_any_address_are_not_packed)
 	struct pack_item items[] = { { 0, 1, UINT64_MAX / 2, 0 }, { 0, 1, UINT64_MAX / 2, 0 } };
 	struct pack_result result;
 
-	pack_run(items, 2, STEPS, &result);
+	pack_run(items, 2, STEPS, NULL, &result);
 	ck_assert(!result.packed);
 }
 END_TEST
@@ -96,7 +96,7 @@ START_TEST(too_few_steps_give_no_packing)
 
 	for (size_t i = 0; i < 64; i++)
 		items[i] = (struct pack_item){ i, i + 30, 10 + i % 7, 0 };
-	pack_run(items, 64, 10, &result);
+	pack_run(items, 64, 10, NULL, &result);
 	ck_assert(!result.packed);
 }
 END_TEST
@@ -154,20 +154,22 @@ START_TEST(random_packings_hold_and_are_the_same_every_time)
 {
 	struct pack_item items[128], again[128];
 	struct pack_result result, second;
+	_Atomic uint64_t spent = 0;
 	size_t a, b;
 
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		size_t count = random_items(items, seed);
 
 		memcpy(again, items, sizeof items);
-		pack_run(items, count, STEPS / 10, &result);
+		pack_run(items, count, STEPS / 10, NULL, &result);
 		ck_assert(result.packed);
 		ck_assert(!any_overlap(items, count));
 		ck_assert(pack_check(items, count, result.height, &a, &b));
 		ck_assert_uint_ge(result.height, result.bound);
 		ck_assert_uint_le(result.height, result.bound + result.bound / 4);
-		pack_run(again, count, STEPS / 10, &second);
+		pack_run(again, count, STEPS / 10, &spent, &second);
 		ck_assert_uint_eq(second.height, result.height);
+		ck_assert_uint_eq(spent, second.steps);
 		ck_assert_mem_eq(items, again, count * sizeof *items);
 	}
 }

@@ -45,7 +45,7 @@ START_TEST(every_instance_is_packed_within_2_percent_of_its_bound)
 	size_t a, b, count = read_instance(instances[_i].file, items);
 
 	ck_assert_uint_eq(count, instances[_i].count);
-	pack_run(items, count, PACK_STEPS_DEFAULT, &result);
+	pack_run(items, count, PACK_STEPS_DEFAULT, NULL, &result);
 	ck_assert(result.packed);
 	ck_assert_uint_eq(result.bound, instances[_i].bound);
 	ck_assert(pack_check(items, count, result.height, &a, &b));

@@ -8,8 +8,8 @@
 #include "tools/answer.h"
 #include "tools/engine/fit.h"
 #include "tools/engine/lives.h"
+#include "tools/fit_packing.h"
 #include "tools/jobs.h"
-#include "tools/pack/pack.h"
 #include "tools/progress.h"
 #include "tools/report/report.h"
 #include "tools/units.h"
@@ -39,9 +39,13 @@ const char *const fit_paragraphs[] = {
 	"and what is reserved without a limit there may be capacities that fail: --capacity asks for one.",
 	"A request that the trace says failed, as PyTorch's out-of-memory events do, counts as if it had been granted, "
 	"and freed at once: every capacity that is given has room for it, and so has the packing.",
-	"The packing is the best of several orders, improved for a fixed number of steps, so that the answer "
-	"is the same everywhere. It is checked for overlaps before it is shown. Sizes are rounded up to "
+	"The packing gives each block one address for its life, which ends when its free has completed. It is "
+	"the best of several orders, improved for a fixed number of steps, so that the answer "
+	"is the same everywhere; or what the policy strict did, where that is smaller. It need not be the best "
+	"there is. It is checked for overlaps before it is shown. Sizes are rounded up to "
 	"512 bytes for it, but for those of placement instances.",
+	"A policy can be below the packing: soma moves pages, and with soma and cuda a stream uses what it freed "
+	"before the free has completed.",
 	NULL,
 };
 
@@ -81,7 +85,7 @@ struct answer {
 	struct policy_row rows[POLICIES_MAX];
 	size_t row_count;
 	struct lives lives;
-	struct pack_result pack;
+	struct fit_packing packing;
 	struct progress progress;
 };
 
@@ -137,39 +141,13 @@ find_shared(void *context)
 			find(&answer->rows[i]);
 }
 
-/* What cannot be rounded stays as it is, as in the sum of live sizes. */
-static uint64_t
-rounded(uint64_t size, uint64_t alignment)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(size, alignment - 1, &sum) ? size : sum / alignment * alignment;
-}
-
 static void
 pack(void *context)
 {
 	struct answer *answer = context;
 	/* What a placement instance says is exact. */
-	uint64_t alignment = trace_upper(answer->reader) != NULL ? 1 : ALIGNMENT;
-	struct lives *lives = &answer->lives;
-
-	for (size_t i = 0; i < lives->count; i++)
-		lives->items[i].size = rounded(lives->items[i].size, alignment);
-	pack_run(lives->items, lives->count, PACK_STEPS_DEFAULT, &answer->pack);
-}
-
-static bool
-check_packing(const struct command *command, const struct answer *answer)
-{
-	const struct lives *lives = &answer->lives;
-	size_t a, b;
-
-	if (!answer->pack.packed || pack_check(lives->items, lives->count, answer->pack.height, &a, &b))
-		return true;
-	fprintf(stderr, "soma %s: internal error: blocks %zu and %zu overlap in the packing\n", command->name, a,
-		b);
-	return false;
+	fit_packing_run(&answer->packing, &answer->lives,
+			trace_upper(answer->reader) != NULL ? 1 : ALIGNMENT);
 }
 
 /* The least may be found sooner, and what just fits takes a few trials more. */
@@ -189,11 +167,16 @@ static void
 show_progress(void *context)
 {
 	struct answer *answer = context;
-	double done = 0;
+	double done = 0, count = 0;
 
 	for (size_t i = 0; i < answer->row_count; i++)
 		done += part_done(&answer->rows[i]);
-	progress_show(&answer->progress, done / (double)answer->row_count);
+	count = (double)answer->row_count;
+	if (answer->lives.complete) {
+		done += fit_packing_part_done(&answer->packing);
+		count++;
+	}
+	progress_show(&answer->progress, done < count ? done / count : 1);
 }
 
 /* The policies and the packing, side by side. */
@@ -219,6 +202,12 @@ run_jobs(struct answer *answer)
 	progress_start(&answer->progress, "fitting", true);
 	jobs_run(jobs, count, show_progress, answer);
 	progress_end(&answer->progress);
+}
+
+static bool
+row_passes(const struct policy_row *row)
+{
+	return row->status == SOMA_STATUS_OK && row->fit.claim != FIT_NEVER;
 }
 
 /* A policy that cannot replay this trace is a row that says so; other failures end it. */
@@ -266,6 +255,8 @@ find_all(struct replay_session *session, struct answer *answer, struct trace_err
 	for (size_t i = 0; status == SOMA_STATUS_OK && i < answer->row_count; i++) {
 		const struct policy_row *row = &answer->rows[i];
 
+		if (row_passes(row))
+			fit_packing_policy(&answer->packing, row->policy, row->fit.capacity);
 		if (row->status == SOMA_STATUS_OK || row->status == SOMA_STATUS_NOT_SUPPORTED)
 			continue;
 		*error = row->error;
@@ -293,11 +284,10 @@ claim_text(enum fit_claim claim)
 static void
 bound_line(const char *label, uint64_t bytes, uint64_t least, const char *note)
 {
-	char size[UNITS_MAX], over[UNITS_MAX] = "";
+	char size[UNITS_MAX], over[UNITS_MAX];
 
-	if (least > 0 && bytes > least)
-		snprintf(over, sizeof over, "+%.2f %%", 100 * ((double)bytes / (double)least - 1));
-	printf("  %-26s %10s %15" PRIu64 " %9s  %s\n", label, units_bytes(size, bytes), bytes, over, note);
+	printf("  %-26s %10s %15" PRIu64 " %9s  %s\n", label, units_bytes(size, bytes), bytes,
+	       fit_over(over, bytes, least), note);
 }
 
 static void
@@ -314,6 +304,20 @@ print_row(const struct policy_row *row, uint64_t least)
 		bound_line(label, row->fit.capacity, least, claim_text(row->fit.claim));
 }
 
+/* What is below the packing, and why it can be. */
+static void
+print_notes(const struct answer *answer)
+{
+	if (!answer->packing.result.packed)
+		return;
+	putchar('\n');
+	fit_packing_note(&answer->packing);
+	for (size_t i = 0; i < answer->row_count; i++)
+		if (row_passes(&answer->rows[i]))
+			fit_packing_note_policy(&answer->packing, answer->rows[i].policy,
+						answer->rows[i].fit.capacity);
+}
+
 static void
 print_recorded(const struct replay_recorded *recorded)
 {
@@ -327,7 +331,7 @@ static void
 print_text(const struct answer *answer)
 {
 	const struct lives *lives = &answer->lives;
-	char *shown = report_clean(answer->path), size[UNITS_MAX], note[96] = "";
+	char *shown = report_clean(answer->path), size[UNITS_MAX], note[FIT_HOW_MAX];
 
 	printf("%s\n  %s\n\n", shown, trace_format(answer->reader));
 	free(shown);
@@ -337,16 +341,16 @@ print_text(const struct answer *answer)
 	if (lives->recorded.happened)
 		bound_line("With what failed, rounded", lives->peak_wanted, lives->peak_requested,
 			   "each request that failed, beside what was live then");
-	if (answer->pack.packed) {
-		snprintf(note, sizeof note, "%s; its own bound is %" PRIu64, answer->pack.order,
-			 answer->pack.bound);
-		bound_line("Offline packing", answer->pack.height, lives->peak_requested, note);
+	if (answer->packing.result.packed) {
+		bound_line("Offline packing", answer->packing.low, lives->peak_requested,
+			   fit_packing_how(&answer->packing, note));
 	} else {
 		printf("  %-26s too many blocks, or too large\n", "Offline packing");
 	}
 	for (size_t i = 0; i < answer->row_count; i++)
 		print_row(&answer->rows[i], lives->peak_requested);
 	print_recorded(&lives->recorded);
+	print_notes(answer);
 	if (answer->values->capacity == 0)
 		return;
 	printf("\nAt %s:\n", units_bytes(size, answer->values->capacity));
@@ -377,21 +381,6 @@ row_object(const struct policy_row *row)
 }
 
 static json_t *
-packing_object(const struct answer *answer)
-{
-	json_t *object;
-
-	if (!answer->pack.packed)
-		return json_null();
-	object = json_object();
-	report_put(object, "height", report_number(answer->pack.height));
-	report_put(object, "bound", report_number(answer->pack.bound));
-	report_put(object, "order", json_string(answer->pack.order));
-	report_put(object, "blocks", report_number(answer->lives.count));
-	return object;
-}
-
-static json_t *
 answer_object(const struct answer *answer, bool truncated)
 {
 	json_t *object = json_object(), *rows = json_array();
@@ -404,7 +393,7 @@ answer_object(const struct answer *answer, bool truncated)
 	report_put(object, "peak_live_rounded", report_number(answer->lives.peak_rounded));
 	report_put(object, "peak_wanted_rounded", report_number(answer->lives.peak_wanted));
 	report_put(object, "recorded_oom", report_recorded(&answer->lives.recorded));
-	report_put(object, "packing", packing_object(answer));
+	report_put(object, "packing", fit_packing_object(&answer->packing, answer->lives.count));
 	report_put(object, "capacity",
 		   answer->values->capacity > 0 ? report_number(answer->values->capacity) : json_null());
 	report_put(object, "policies", rows);
@@ -426,7 +415,7 @@ show(const struct command *command, struct answer *answer, bool truncated)
 {
 	int status = truncated ? EXIT_BAD_NEWS : verdict(answer);
 
-	if (!check_packing(command, answer))
+	if (!fit_packing_check(command, &answer->packing, &answer->lives))
 		return EXIT_INPUT;
 	if (answer->values->json)
 		return answer_print(command, answer_object(answer, truncated), status);

@@ -35,7 +35,17 @@ struct search {
 	struct placer placer;
 	struct pack_result *result; /* bound and height are of the reduced */
 	uint64_t steps, steps_max;
+	_Atomic uint64_t *spent; /* may be NULL */
+	uint64_t spent_before;   /* in searches before this one */
 };
+
+static void
+note_steps(struct search *search, uint64_t steps)
+{
+	search->steps = steps;
+	if (search->spent != NULL)
+		*search->spent = search->spent_before + steps;
+}
 
 static void
 keep(struct search *search, uint64_t height, const uint64_t *offsets, const char *how)
@@ -70,7 +80,7 @@ try_order(struct search *search, const struct pack_order *order, const uint32_t 
 		search->placer.best_fit = fit == 1;
 		search->result->tried++;
 		height = placer_run(&search->placer, reduced->items, indices, reduced->count, limit);
-		search->steps = search->placer.steps;
+		note_steps(search, search->placer.steps);
 		if (height != UINT64_MAX)
 			keep(search, height, search->placer.offsets, order->name);
 	}
@@ -108,15 +118,18 @@ static void
 try_way(struct search *search, struct eject *eject, unsigned way, uint64_t *offsets)
 {
 	struct pack_result *result = search->result;
-	uint64_t end = search->steps + STEPS_A_TRY;
+	uint64_t end = search->steps + STEPS_A_TRY, steps = search->steps;
 
 	if (end > search->steps_max)
 		end = search->steps_max;
 	while (!is_done(search)) {
 		uint64_t limit = result->height - 1 - (result->height - 1 - result->bound) / 30;
+		bool found;
 
 		result->tried++;
-		if (!eject_run(eject, way, limit, offsets, &search->steps, end))
+		found = eject_run(eject, way, limit, offsets, &steps, end);
+		note_steps(search, steps);
+		if (!found)
 			return;
 		keep(search, height_of(&search->reduced, offsets), offsets, "by ejection");
 	}
@@ -171,10 +184,13 @@ run(struct search *search)
 
 /* Into the items' offsets, if it is lower than what *best has. */
 static void
-run_once(struct pack_item *items, size_t count, uint64_t steps, bool groups, struct pack_result *best)
+run_once(struct pack_item *items, size_t count, uint64_t steps, bool groups, _Atomic uint64_t *spent,
+	 struct pack_result *best)
 {
 	struct pack_result result = { .order = "" };
-	struct search search = { .result = &result, .steps_max = steps };
+	struct search search = {
+		.result = &result, .steps_max = steps, .spent = spent, .spent_before = best->steps
+	};
 
 	reduced_init(&search.reduced, items, count, groups);
 	run(&search);
@@ -191,13 +207,14 @@ run_once(struct pack_item *items, size_t count, uint64_t steps, bool groups, str
 }
 
 void
-pack_run(struct pack_item *items, size_t count, uint64_t steps, struct pack_result *result)
+pack_run(struct pack_item *items, size_t count, uint64_t steps, _Atomic uint64_t *spent,
+	 struct pack_result *result)
 {
 	*result = (struct pack_result){ .order = "" };
 	if (is_too_large(items, count))
 		return;
-	run_once(items, count, STEPS_OF_GROUPS(steps), true, result);
+	run_once(items, count, STEPS_OF_GROUPS(steps), true, spent, result);
 	if (result->packed && result->height - result->bound <= result->bound / POOR)
 		return;
-	run_once(items, count, steps - STEPS_OF_GROUPS(steps), false, result);
+	run_once(items, count, steps - STEPS_OF_GROUPS(steps), false, spent, result);
 }

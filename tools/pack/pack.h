@@ -32,8 +32,10 @@ struct pack_result {
 	uint64_t steps;
 };
 
-/* Sizes that add up to 2^63 or more are not packed. */
-void pack_run(struct pack_item *items, size_t count, uint64_t steps, struct pack_result *result);
+/* Sizes that add up to 2^63 or more are not packed.  spent, which may be NULL, has the steps so far while it
+ * runs, for other threads. */
+void pack_run(struct pack_item *items, size_t count, uint64_t steps, _Atomic uint64_t *spent,
+	      struct pack_result *result);
 
 /* The bound alone. */
 uint64_t pack_bound(const struct pack_item *items, size_t count);
