@@ -42,9 +42,10 @@ add_access(struct soma_backend *g, struct symbols *symbols, struct text *text, c
 		text_add(text, "\"access\":\"%s\",", kinds[access->kind & 3]);
 	text_add(text, "\"seq\":%" PRIu64 ",\"thread\":%u,\"stack\":[", access->seq, access->thread);
 	uint32_t count = stacks_frames(&g->stacks, access->stack, &frames);
-	for (uint32_t i = 0; i < count; i++) {
+	size_t first = symbols_first(frames, count);
+	for (size_t i = first; i < count; i++) {
 		symbols_name(symbols, frames[i], line, sizeof line);
-		text_add(text, "%s{\"pc\":\"%p\",", i == 0 ? "" : ",", frames[i]);
+		text_add(text, "%s{\"pc\":\"%p\",", i == first ? "" : ",", frames[i]);
 		add_string(text, "name", line);
 		text_add(text, "}");
 	}

@@ -45,9 +45,10 @@ add_access(struct soma_backend *g, struct symbols *symbols, struct text *text, c
 		text_add(text, " %s", access_text(access->kind));
 	text_add(text, " seq %" PRIu64 " tid %u\n", access->seq, access->thread);
 	uint32_t count = stacks_frames(&g->stacks, access->stack, &frames);
-	for (uint32_t i = 0; i < count; i++) {
+	size_t first = symbols_first(frames, count);
+	for (size_t i = first; i < count; i++) {
 		symbols_name(symbols, frames[i], line, sizeof line);
-		text_add(text, "    #%u %s\n", i, line);
+		text_add(text, "    #%zu %s\n", i - first, line);
 	}
 }
 

@@ -20,6 +20,18 @@ base_name(const char *path)
 	return slash == NULL ? path : slash + 1;
 }
 
+size_t
+symbols_first(void *const *frames, size_t count)
+{
+	size_t inside = 0;
+	Dl_info info;
+
+	while (inside < count && dladdr((char *)frames[inside] - 1, &info) != 0 && info.dli_fname != NULL &&
+	       strncmp(base_name(info.dli_fname), "libsoma.", sizeof "libsoma." - 1) == 0)
+		inside++;
+	return inside > 0 ? inside - 1 : 0;
+}
+
 static void
 name_plain(void *pc, char *text, size_t size)
 {

@@ -14,6 +14,10 @@ struct symbols;
 struct symbols *symbols_open(void);
 void symbols_close(struct symbols *symbols);
 
+/* The first frame that is for the program to see: of those of libsoma that a stack begins with the last one, which is
+ * the function that was called.  Where libsoma is no library of its own all are. */
+size_t symbols_first(void *const *frames, size_t count);
+
 /* "function (file.c:12)", "function+0x10 (libx.so+0x1234)", "0x7f.." */
 void symbols_name(struct symbols *symbols, void *pc, char *text, size_t size);
 
