@@ -108,6 +108,8 @@ START_TEST(an_unknown_key_names_its_place_and_the_nearest)
 	refuse("budget=1,gaurd.depth=1",
 	       "conf, character 10: there is no option \"gaurd.depth\"; the nearest is \"guard.depth\"");
 	refuse("Trace=x", "conf, character 1: there is no option \"Trace\"; the nearest is \"trace\"");
+	refuse("zebra", "conf, character 1: a key=value was expected, such as backend=zebra");
+	refuse("trac", "conf, character 1: there is no option \"trac\"; the nearest is \"trace\"");
 	refuse("zebra=x", "conf, character 1: there is no option \"zebra\"; see soma.conf(5)");
 	refuse("traces=x", "conf, character 1: there is no option \"traces\"; the nearest is \"trace\"");
 	soma__config_fini(table, &conf);

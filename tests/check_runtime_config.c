@@ -60,6 +60,8 @@ static const struct wrong {
 	  "the option \"cuda.streams\" is of no backend in \"host\"" },
 	{ "backend=guard:host,guard.frobnicate=1", SOMA_STATUS_INVALID_VALUE, 20,
 	  "there is no option \"guard.frobnicate\"; soma info --options lists those of guard" },
+	{ "host", SOMA_STATUS_INVALID_VALUE, 1, "a key=value was expected, such as backend=host" },
+	{ "budget=1G,guard:auto", SOMA_STATUS_INVALID_VALUE, 11, "a key=value was expected, such as backend=guard:auto" },
 	{ "frobnicate=1", SOMA_STATUS_INVALID_VALUE, 1, "there is no option \"frobnicate\"; see soma.conf(5)" },
 	{ "backend=guard:host,gaurd.mode=full", SOMA_STATUS_INVALID_VALUE, 20,
 	  "the option \"gaurd.mode\" is of no backend in \"guard:host\"; the nearest is \"guard.mode\"" },

@@ -149,6 +149,11 @@ no_such_option(const struct soma__option *table, const struct item *item, int sh
 {
 	const char *near = soma__name_near(item->key, item->key_length, option_name_at, table);
 
+	if (item->value == NULL && near == NULL)
+		return soma__error_text(SOMA_STATUS_INVALID_VALUE,
+					"%s, character %zu: a key=value was expected, such as %s=%.*s",
+					item->source, character(item, item->key), table->name, shown,
+					item->key);
 	return soma__error_text(SOMA_STATUS_INVALID_VALUE,
 				"%s, character %zu: there is no option \"%.*s\"; %s%s%s", item->source,
 				character(item, item->key), shown, item->key,

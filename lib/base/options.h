@@ -56,8 +56,8 @@ void soma__config_fini(const struct soma__option *table, void *config);
 /*
  * Applies a configuration string on top of what the config holds.  `source` names the
  * string in errors ("SOMA_CONF").  SOMA_STATUS_INVALID_VALUE for an unknown key (the
- * text names a valid one that is near, if there is), a key given twice, a missing "=" or a value
- * that does not parse; the text says at which character.  Fields before the
+ * text names a valid one that is near, if there is), a key given twice, a missing "=" (a word alone is
+ * taken for a value of the table's first option in the text) or a value that does not parse; the text says at which character.  Fields before the
  * error have been set.  An empty string sets nothing.
  */
 enum soma_status soma__config_parse(const struct soma__option *table, const char *source, const char *text,
