@@ -288,6 +288,30 @@ START_TEST(quantities_read_well)
 }
 END_TEST
 
+START_TEST(times_have_the_unit_that_fits)
+{
+	static const struct {
+		uint64_t ns;
+		const char *text;
+	} rows[] = {
+		{ 0, "0 ns" },
+		{ 95, "95 ns" },
+		{ 999, "999 ns" },
+		{ 1000, "1 us" },
+		{ 16252927, "16.3 ms" },
+		{ 683515478, "684 ms" },
+		{ 999499, "999 us" },
+		{ 999600, "1 ms" },
+		{ 1500000000, "1.5 s" },
+		{ 7200000000000, "7200 s" },
+	};
+	char buffer[UNITS_MAX];
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		ck_assert_str_eq(units_time(buffer, rows[i].ns), rows[i].text);
+}
+END_TEST
+
 START_TEST(rates_have_no_exponent)
 {
 	static const struct {
@@ -314,7 +338,7 @@ START_TEST(rates_have_no_exponent)
 }
 END_TEST
 
-UNIT_MAIN("report", rates_have_no_exponent, the_object_has_all_its_keys_and_no_others, the_object_has_exact_bytes,
+UNIT_MAIN("report", rates_have_no_exponent, times_have_the_unit_that_fits, the_object_has_all_its_keys_and_no_others, the_object_has_exact_bytes,
 	  out_of_memory_and_a_difference_are_objects, the_text_says_peak_parity_and_verdict,
 	  the_text_says_out_of_memory_and_why,
 	  a_recorded_failure_is_told_and_is_none_of_the_replay,

@@ -59,24 +59,6 @@ static const double percents[] = { 0, 10, 50, 90, 99, 100 };
 
 /* ---- text ---------------------------------------------------------------------- */
 
-static char *
-duration(char *buffer, uint64_t ns)
-{
-	static const struct {
-		double unit;
-		const char *name;
-	} units[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } };
-
-	for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-		if ((double)ns < units[i].unit)
-			continue;
-		snprintf(buffer, UNITS_MAX, "%.3g %s", (double)ns / units[i].unit, units[i].name);
-		return buffer;
-	}
-	snprintf(buffer, UNITS_MAX, "%" PRIu64 " ns", ns);
-	return buffer;
-}
-
 static void
 spread_line(const char *label, const struct spread *spread, char *(*show)(char *buffer, uint64_t value))
 {
@@ -167,7 +149,7 @@ print_rates(const struct census *census)
 	if (!census_has_times(census))
 		return;
 	rate = a_second(census, census->bytes);
-	printf("\nRates, over %s\n", duration(time, census->last_ns - census->first_ns));
+	printf("\nRates, over %s\n", units_time(time, census->last_ns - census->first_ns));
 	printf("  %-24s%10s a second\n", "Allocations", units_rate(text, a_second(census, census->allocs)));
 	printf("  %-24s%10s a second\n", "Frees", units_rate(text, a_second(census, census->frees)));
 	printf("  %-24s%10s a second\n", "Bytes allocated",
@@ -217,10 +199,10 @@ print_spreads(const struct census *census)
 	spread_line("Size", &census->sizes, units_bytes);
 	spread_line("Lifetime, events", &census->life_events, units_count);
 	if (census_has_times(census))
-		spread_line("Lifetime, time", &census->life_ns, duration);
+		spread_line("Lifetime, time", &census->life_ns, units_time);
 	spread_line("Free to done, events", &census->delay_events, units_count);
 	if (census_has_times(census))
-		spread_line("Free to done, time", &census->delay_ns, duration);
+		spread_line("Free to done, time", &census->delay_ns, units_time);
 }
 
 static void
@@ -245,7 +227,7 @@ print_streams(const struct accounts *streams)
 		       units_count(a, stream->allocs), units_count(b, stream->frees),
 		       units_bytes(c, stream->bytes), units_bytes(d, stream->most_bytes),
 		       units_bytes(e, stream->live_bytes),
-		       stream->delays > 0 ? duration(f, stream->delay_ns / stream->delays) : "-");
+		       stream->delays > 0 ? units_time(f, stream->delay_ns / stream->delays) : "-");
 	}
 	more(streams->count);
 }

@@ -77,6 +77,27 @@ units_part(char *buffer, uint64_t part, uint64_t whole, const char *noun)
 	return buffer;
 }
 
+/* What would be rounded to a thousand of a unit is one of the next. */
+char *
+units_time(char *buffer, uint64_t ns)
+{
+	static const struct {
+		double unit;
+		const char *name;
+	} units[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } };
+
+	for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+		double value = (double)ns / units[i].unit;
+
+		if (value < 0.9995)
+			continue;
+		snprintf(buffer, UNITS_MAX, value < 999.5 ? "%.3g %s" : "%.0f %s", value, units[i].name);
+		return buffer;
+	}
+	snprintf(buffer, UNITS_MAX, "%" PRIu64 " ns", ns);
+	return buffer;
+}
+
 /* Whole numbers from 100 on; below, three digits, and below 1 two, never an exponent. */
 char *
 units_rate(char *buffer, double rate)

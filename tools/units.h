@@ -31,6 +31,9 @@ char *units_plural(char *buffer, uint64_t count, const char *noun);
 /* "1 of 1 limit", "1 of 12,345 limits" */
 char *units_part(char *buffer, uint64_t part, uint64_t whole, const char *noun);
 
+/* "683 ms", "16.3 us", "95 ns": three digits, and seconds above 999 whole. */
+char *units_time(char *buffer, uint64_t ns);
+
 /* How many in a second: "12,345", "37.1", "0.025". */
 char *units_rate(char *buffer, double rate);
 

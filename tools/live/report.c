@@ -64,13 +64,14 @@ heading(FILE *out, const struct live_report *report)
 static void
 time_line(FILE *out, const char *text, const struct times *times)
 {
-	char count[UNITS_MAX];
+	char count[UNITS_MAX], half[UNITS_MAX], most[UNITS_MAX], longest[UNITS_MAX];
 
 	if (times->count == 0)
 		return;
 	label(out, text);
-	fprintf(out, "%10s  p50 %" PRIu64 " ns, p99 %" PRIu64 " ns, longest %" PRIu64 " ns\n",
-		units_count(count, times->count), times_at(times, 500), times_at(times, 990), times->max_ns);
+	fprintf(out, "%10s  p50 %s, p99 %s, longest %s\n", units_count(count, times->count),
+		units_time(half, times_at(times, 500)), units_time(most, times_at(times, 990)),
+		units_time(longest, times->max_ns));
 }
 
 static void
