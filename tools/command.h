@@ -89,6 +89,10 @@ void help_print_all(void);
 void help_print_command(const struct command *command);
 void help_print_mdoc(void);
 
+/* Prints a paragraph from column `column` on, where the cursor is, wrapped, with following lines indented to
+ * `indent`. */
+void help_wrapped(const char *text, size_t column, size_t indent);
+
 /* A paragraph of a man page: wrapped, and every sentence on a line of its own, so that mdoc spaces it. */
 void help_mdoc_text(const char *text);
 

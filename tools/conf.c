@@ -50,8 +50,10 @@ print_row(void *context, const struct soma_option_info *option)
 {
 	const struct widths *widths = context;
 
-	printf("%-*s  %-*s  %s\n", (int)widths->name, option->name, (int)widths->value, default_text(option),
-	       option->doc);
+	size_t column = widths->name + widths->value + 4;
+
+	printf("%-*s  %-*s  ", (int)widths->name, option->name, (int)widths->value, default_text(option));
+	help_wrapped(option->doc, column, column);
 	return true;
 }
 

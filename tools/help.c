@@ -24,10 +24,8 @@ const struct option_row help_options[] = {
 	{ .name = NULL },
 };
 
-/* Prints a paragraph from column `column` on (where the cursor is), wrapped, with
- * following lines indented to `indent`. */
-static void
-print_wrapped(const char *text, size_t column, size_t indent)
+void
+help_wrapped(const char *text, size_t column, size_t indent)
 {
 	while (*text != '\0') {
 		size_t length = strcspn(text, " ");
@@ -64,7 +62,7 @@ print_option(const struct option_row *row)
 		printf("\n%*s", HELP_COLUMN, "");
 	else
 		printf("  ");
-	print_wrapped(row->help, HELP_COLUMN, HELP_COLUMN);
+	help_wrapped(row->help, HELP_COLUMN, HELP_COLUMN);
 }
 
 void
@@ -81,19 +79,19 @@ help_print_all(void)
 	printf("\n'soma help SUBCOMMAND' shows its options.\n");
 	for (size_t i = 0; soma_paragraphs[i] != NULL; i++) {
 		putchar('\n');
-		print_wrapped(soma_paragraphs[i], 0, 0);
+		help_wrapped(soma_paragraphs[i], 0, 0);
 	}
 	printf("\nEnvironment:\n");
 	for (const struct variable_row *row = environment_rows; row->name != NULL; row++) {
 		printf("  %-*s", NAME_COLUMN - 2, row->name);
 		if (strlen(row->name) > NAME_COLUMN - 4)
 			printf("\n%*s", NAME_COLUMN, "");
-		print_wrapped(row->help, NAME_COLUMN, NAME_COLUMN);
+		help_wrapped(row->help, NAME_COLUMN, NAME_COLUMN);
 	}
 	printf("\nExit status:\n");
 	for (size_t i = 0; exit_paragraphs[i] != NULL; i++) {
 		printf("  %.1s  ", exit_paragraphs[i]);
-		print_wrapped(exit_paragraphs[i] + 3, 5, 5);
+		help_wrapped(exit_paragraphs[i] + 3, 5, 5);
 	}
 }
 
@@ -106,7 +104,7 @@ help_print_command(const struct command *command)
 	       command->operands[0] != '\0' ? " " : "", command->operands);
 	for (size_t i = 0; command->paragraphs[i] != NULL; i++) {
 		putchar('\n');
-		print_wrapped(command->paragraphs[i], 0, 0);
+		help_wrapped(command->paragraphs[i], 0, 0);
 	}
 	printf("\nOptions:\n");
 	for (const struct option_row *row = command->options; row->name != NULL; row++)

@@ -37,8 +37,8 @@ static const char *const on_errors[] = { "report", "abort", "callback", NULL };
 	  "canary bytes before a block, at least")                                                           \
 	X("redzone_right_max", "4K", SIZE, redzone_right_max, REDZONE_LIMIT, NULL,                           \
 	  "canary bytes behind a block: a 16th of it, from 256 to this")                                     \
-	X("poison_alloc", "1", BOOL, poison_alloc, 0, NULL, "fill new blocks with NaNs")                     \
-	X("poison_free", "1", BOOL, poison_free, 0, NULL, "fill freed blocks, to find late writes")          \
+	X("poison_alloc", "on", BOOL, poison_alloc, 0, NULL, "fill new blocks with NaNs")                    \
+	X("poison_free", "on", BOOL, poison_free, 0, NULL, "fill freed blocks, to find late writes")         \
 	X("quarantine_bytes", "auto", SIZE, quarantine_bytes, UINT64_MAX - 1, NULL,                          \
 	  "freed memory kept back; auto: 64M for host memory, else a 16th of the device, at most 256M")      \
 	X("quarantine_blocks", "4096", COUNT, quarantine_blocks, UINT32_MAX, NULL, "freed blocks kept back") \
