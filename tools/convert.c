@@ -54,7 +54,7 @@ const struct option_row convert_options[] = {
 	  "Of placement instances: whether a block is gone at the moment upper (exclusive, the default) or "
 	  "lives through it." },
 	{ "quiet", 'q', OPTION_FLAG, FIELD(quiet), NULL, NULL,
-	  "Do not say what the output cannot hold, and show no progress." },
+	  "Do not say what the output cannot hold, or what .json is, and show no progress." },
 	{ "partial", 'P', OPTION_FLAG, FIELD(partial), NULL, NULL,
 	  "Take a truncated trace as it is: without this it gives exit status 1." },
 	{ .name = NULL },
@@ -205,6 +205,18 @@ convert(const struct convert_values *values, const struct trace_output_format *f
 	return census.truncated && !values->partial ? EXIT_BAD_NEWS : EXIT_FINE;
 }
 
+/* What a person who wrote x.json for a viewer is told. */
+static void
+say_json(const struct convert_values *values, const struct trace_output_format *format, const char *path)
+{
+	if (values->quiet || values->to > 0 || format != trace_output_named("json"))
+		return;
+	fprintf(stderr,
+		"soma convert: '%s' is soma's own JSON; for Perfetto the name ends in .trace.json, or say "
+		"--to=chrome\n",
+		path);
+}
+
 static const struct trace_output_format *
 format_of(const struct convert_values *values, const char *path)
 {
@@ -242,6 +254,8 @@ command_convert(const struct command *command, int argc, char **argv)
 	if (reader == NULL)
 		return EXIT_INPUT;
 	end = convert(&values, format, argv[first + 1], reader);
+	if (end == EXIT_FINE)
+		say_json(&values, format, argv[first + 1]);
 	trace_close(reader);
 	return end;
 }
