@@ -304,6 +304,14 @@ def junit(folder):
     expect("the holder", "<&\"'>?\u2603 ]]>" in cases["max-peak"].text, True)
     expect("event 0", "at event 0" in cases["max-peak"].get("message"), True)
     expect("what is kept", cases["max-leak"], None)
+    unknown = os.path.join(folder, "unknown.csv")
+    with open(unknown, "w", encoding="utf-8") as file:
+        file.write("id,name\n")
+    err = soma("check", unknown, "--max-peak", "1", "-J", report)[2]
+    expect(f"a line for each format: {err}", ("\n  a pickled PyTorch memory snapshot\n  an RMM log (" in err,
+           max(len(line) for line in err.splitlines()) < 80 + len(unknown)), (True, True))
+    with open(report, encoding="utf-8") as file:
+        expect("one line in an attribute", "expected one of   a pickled PyTorch" in file.read(), True)
     for wrong, status in ((write(folder, "wrong.csv", ["1,,frobnicate,0,1,1,1,,,"]), 3),
                           (os.path.join(folder, "not there"), 3)):
         expect("status", soma("check", wrong, "--max-peak", "1", "--junit", report)[0], status)

@@ -212,7 +212,7 @@ START_TEST(what_is_no_trace_is_refused_clearly)
 		cannot_open(path, "cannot open: Permission denied");
 	}
 	unlink(path);
-	refused_text("id,name,size\n", "not a trace in a known format, expected a pickled PyTorch");
+	refused_text("id,name,size\n", "not a trace in a known format, expected one of\n  a pickled PyTorch");
 	refused_text("(dp0\nVsegments\n", "a pickle of protocol 0 or 1, expected one of protocol 2 to 5");
 	refused_text("(lp0\n.", "a pickle of protocol 0 or 1");
 	refused_text("}q\1", "a pickle of protocol 0 or 1");

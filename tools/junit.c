@@ -7,14 +7,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/report/report.h"
+#include "tools/xalloc.h"
 
 #define CLASS "soma.check"
 
 /* What is clean holds no character that XML has not, either. */
 static void
-put_text(FILE *out, const char *text)
+put_line(FILE *out, const char *text)
 {
 	static const struct {
 		char byte;
@@ -36,6 +38,20 @@ put_text(FILE *out, const char *text)
 			fputc(*at, out);
 	}
 	free(clean);
+}
+
+/* A break of lines in an attribute is a blank. */
+static void
+put_text(FILE *out, const char *text)
+{
+	char *copy = xstrdup(text), *rest = copy;
+
+	for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+		put_line(out, line);
+		if (rest != NULL)
+			fputc(' ', out);
+	}
+	free(copy);
 }
 
 static void

@@ -108,6 +108,17 @@ is_old_pickle(const uint8_t *data, size_t size)
 	return size >= 2 && (data[0] == '}' || data[0] == ']') && data[1] == 'q';
 }
 
+/* The last so many bytes begin a line at each bar: errors are cleaned of what breaks lines. */
+static void
+break_lines(char *text, size_t last)
+{
+	size_t length = strlen(text);
+
+	for (char *at = length > last ? text + length - last : text; *at != '\0'; at++)
+		if (*at == '|')
+			*at = '\n';
+}
+
 static enum trace_result
 format_unknown(struct trace_reader *reader, const char *wanted)
 {
@@ -119,13 +130,15 @@ format_unknown(struct trace_reader *reader, const char *wanted)
 		return trace_fail(&reader->failure, in->path,
 				  "byte 0: a pickle of protocol 0 or 1, expected one of protocol 2 to 5");
 	for (size_t i = 0; i < FORMAT_COUNT; i++)
-		used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "",
+		used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+					 wanted == NULL ? "|  " : i > 0 ? ", " : "",
 					 wanted != NULL ? trace_formats[i]->name : trace_formats[i]->hint);
 	if (wanted != NULL)
 		return trace_fail(&reader->failure, reader->input.path,
 				  "unknown format \"%s\", expected one of %s", wanted, list);
-	return trace_fail(&reader->failure, reader->input.path, "not a trace in a known format, expected %s",
-			  list);
+	trace_fail(&reader->failure, in->path, "not a trace in a known format, expected one of%s", list);
+	break_lines(reader->failure.text, used);
+	return TRACE_ERROR;
 }
 
 static enum trace_result
