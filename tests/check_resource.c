@@ -40,6 +40,26 @@ START_TEST(a_decorator_keeps_what_is_under_it)
 }
 END_TEST
 
+START_TEST(what_is_not_given_is_a_bad_argument)
+{
+	struct soma_resource *terminal;
+	struct soma_backend *fake = fake_create(0, &terminal);
+	struct soma_request request = { .size = sizeof request, .bytes = 10 };
+	struct soma_block block = { .size = sizeof block };
+
+	ck_assert_int_eq(soma_resource_allocate(terminal, 10, 0, NULL), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_str_eq(soma_error_last()->text, "block is NULL: expected one to be filled");
+	ck_assert_int_eq(soma_resource_allocate_with_reservation_pressure(terminal, 10, 0, 5, NULL),
+			 SOMA_STATUS_INVALID_VALUE);
+	ck_assert_int_eq(soma_resource_materialize(terminal, &request, NULL), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_int_eq(soma_resource_materialize(terminal, NULL, &block), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_int_eq(soma_resource_deallocate(terminal, NULL), SOMA_STATUS_INVALID_VALUE);
+	ck_assert_uint_eq(soma_resource_bytes_outstanding(terminal), 0);
+	soma_resource_release(terminal);
+	fake_destroy(fake);
+}
+END_TEST
+
 START_TEST(blocks_that_are_given_up_are_said)
 {
 	struct soma_resource *terminal, *budget;
@@ -411,7 +431,7 @@ END_TEST
 
 UNIT_MAIN("resource", destroyed_streams_that_are_at_work_are_not_all_asked_each_time,
 	  streams_that_are_destroyed_are_counted,
-	  a_decorator_keeps_what_is_under_it, blocks_that_are_given_up_are_said,
+	  a_decorator_keeps_what_is_under_it, what_is_not_given_is_a_bad_argument, blocks_that_are_given_up_are_said,
 	  stream_ids_are_never_used_twice, a_backend_without_streams_has_the_default_one,
 	  frees_of_a_destroyed_stream_are_completed, frees_complete_in_the_streams_order_as_far_as_it_ran,
 	  a_free_without_an_event_is_completed_with_the_next_one, pending_frees_do_not_grow_without_a_reap,

@@ -217,6 +217,8 @@ run_call(struct soma__call *call, struct soma_block *block)
 {
 	enum soma_status status;
 
+	if (__builtin_expect(block == NULL, 0))
+		return soma__fail(INVALID_VALUE, "block is NULL: expected one to be filled");
 	if (block->size != 0 && block->size < BLOCK_SIZE)
 		return soma__resource_bad_size("a block", block->size, BLOCK_SIZE);
 	status = attempt_materialize(call);
@@ -240,8 +242,11 @@ soma_resource_materialize(struct soma_resource *resource, const struct soma_requ
 			  struct soma_block *block)
 {
 	struct soma__call call;
-	enum soma_status status = start_call(resource, request, &call);
+	enum soma_status status;
 
+	if (request == NULL)
+		return soma__fail(INVALID_VALUE, "request is NULL: expected one");
+	status = start_call(resource, request, &call);
 	return status == SOMA_STATUS_OK ? run_call(&call, block) : status;
 }
 

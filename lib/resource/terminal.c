@@ -440,9 +440,11 @@ refuse_to_free(struct soma__record *record, const struct soma_block *block)
 static inline enum soma_status
 claim_to_free(struct soma__terminal *terminal, const struct soma_block *block, struct soma__record **record)
 {
-	enum soma_status status =
-		soma__record_claim(&terminal->ledger, block->id, SOMA__RECORD_CLOSING, record);
+	enum soma_status status;
 
+	if (__builtin_expect(block == NULL, 0))
+		return soma__fail(INVALID_VALUE, "block is NULL: expected one to be freed");
+	status = soma__record_claim(&terminal->ledger, block->id, SOMA__RECORD_CLOSING, record);
 	if (__builtin_expect(status != SOMA_STATUS_OK, 0))
 		return soma__terminal_stale(terminal, block->id, block->ptr, SOMA_BACKEND_ACCESS_NONE,
 					    block->stream);
