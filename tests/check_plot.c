@@ -238,6 +238,40 @@ START_TEST(the_map_of_a_recorded_failure_is_taken_where_it_was)
 }
 END_TEST
 
+/* The moment of a map is not the peak: who holds how much is that of the moment. */
+START_TEST(a_recorded_failure_is_marked_and_its_map_has_its_own_shares)
+{
+	static const char lines[] = "1,,alloc,0,1,0x1000,1048576,a,,\n2,,oom,0,1,,8388608,,,1\n"
+				    "3,,alloc,0,1,0x900000,3145728,b,,\n";
+	struct picture_failure failure;
+	uint64_t held[SERIES_LAYERS];
+	struct report report;
+	struct taken taken;
+	json_t *data;
+
+	take(&taken, lines, options_for("strict"), NULL);
+	report = report_of(&taken);
+	struct picture picture = { .report = &report, .scene = &taken.scene, .kind = PICTURE_MAP, .when = SCENE_OOM };
+	ck_assert(picture_failure(&picture, &failure));
+	ck_assert(failure.recorded);
+	ck_assert_uint_eq(failure.x, taken.scene.maps[SCENE_OOM].x);
+	ck_assert_uint_eq(failure.event, 1);
+	ck_assert_uint_eq(failure.requested, 8 * MIB);
+	ck_assert_str_eq(taken.scene.layers[SCENE_HOLDER].at[0].name, "b");
+	ck_assert_uint_eq(picture_held(&picture, held), MIB);
+	ck_assert_uint_eq(held[0], 0);
+	ck_assert_uint_eq(held[1], MIB);
+	picture.when = SCENE_PEAK;
+	ck_assert_uint_eq(picture_held(&picture, held), 4 * MIB);
+	ck_assert_uint_eq(held[0], 3 * MIB);
+	data = json_of(&taken, &report, SCENE_OOM);
+	ck_assert_str_eq(string(data, "oom.reason"), "recorded");
+	ck_assert_int_eq(integer(data, "oom.requested"), 8 * MIB);
+	json_decref(data);
+	take_end(&taken);
+}
+END_TEST
+
 START_TEST(the_histogram_adds_up_to_the_blocks)
 {
 	struct taken taken;
@@ -393,6 +427,7 @@ END_TEST
 UNIT_MAIN("plot", every_block_has_its_place_and_lifetime, layers_are_by_holder_stream_or_pool,
 	  columns_keep_the_peak_and_layers_add_up_to_it, maps_cover_what_is_reserved_at_their_moment,
 	  the_map_of_a_failure_is_taken_where_it_happened,
-	  the_map_of_a_recorded_failure_is_taken_where_it_was, the_histogram_adds_up_to_the_blocks,
+	  the_map_of_a_recorded_failure_is_taken_where_it_was,
+	  a_recorded_failure_is_marked_and_its_map_has_its_own_shares, the_histogram_adds_up_to_the_blocks,
 	  addresses_leave_out_what_was_never_used, what_is_left_out_is_the_smallest_and_is_counted,
 	  the_data_has_the_scene, hostile_names_stay_names)

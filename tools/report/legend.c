@@ -71,11 +71,12 @@ line_entry(struct legend *legend, double width, const char *name, const char *no
 }
 
 static char *
-share_note(char *buffer, size_t size, uint64_t bytes, uint64_t all)
+share_note(const struct legend *legend, char *buffer, size_t size, uint64_t bytes, uint64_t all)
 {
 	char amount[UNITS_MAX], share[UNITS_MAX];
 
-	snprintf(buffer, size, "%s at the peak, %s", units_bytes(amount, bytes),
+	snprintf(buffer, size, "%s %s, %s", units_bytes(amount, bytes),
+		 picture_is_of_peak(legend->plot->picture) ? "at the peak" : "then",
 		 units_percent(share, bytes, all));
 	return buffer;
 }
@@ -96,18 +97,18 @@ static void
 layer_entries(struct legend *legend)
 {
 	const struct layers *layers = legend->plot->layers;
-	uint64_t peak = legend->plot->report->result->peak_live_requested, rest = peak;
+	uint64_t held[SERIES_LAYERS], all = picture_held(legend->plot->picture, held), rest = all;
 	char note[128], name[64];
 
 	for (size_t i = 0; i < layers->count; i++)
-		rest -= layers->at[i].bytes < rest ? layers->at[i].bytes : rest;
+		rest -= held[i] < rest ? held[i] : rest;
 	snprintf(name, sizeof name, "all other %ss", scene_by_names[layers->by]);
 	if (rest > 0 || layers->count == 0 || has_others(legend->plot))
 		area_entry(legend, plot_other, layers->count > 0 ? name : "live",
-			   share_note(note, sizeof note, rest, peak));
+			   share_note(legend, note, sizeof note, rest, all));
 	for (size_t i = layers->count; i > 0; i--)
 		area_entry(legend, plot_layer_color(i - 1), layers->at[i - 1].name,
-			   share_note(note, sizeof note, layers->at[i - 1].bytes, peak));
+			   share_note(legend, note, sizeof note, held[i - 1], all));
 }
 
 static void

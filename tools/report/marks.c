@@ -73,19 +73,27 @@ peak_label_y(const struct plot *plot)
 	return y;
 }
 
+static double
+failure_x(const struct plot *plot, const struct picture_failure *failure)
+{
+	return plot_x(plot, plot->series->x_first + failure->x);
+}
+
 static void
 draw_lines(const struct plot *plot)
 {
 	const struct replay_result *result = plot->report->result;
 	double bottom = plot->top + plot->height;
-	double peak = plot_x(plot, result->peak_x), oom = plot_x(plot, result->oom.x);
+	double peak = plot_x(plot, result->peak_x);
+	struct picture_failure failure;
 
 	if (shows_capacity(plot))
 		dashed_line(plot, plot->left, capacity_y(plot), plot->left + plot->width, capacity_y(plot),
 			    plot_alarm);
 	dashed_line(plot, peak, peak_label_y(plot), peak, bottom, plot_ink);
-	if (result->oom.happened)
-		dashed_line(plot, oom, plot->top, oom, bottom, plot_alarm);
+	if (picture_failure(plot->picture, &failure))
+		dashed_line(plot, failure_x(plot, &failure), plot->top, failure_x(plot, &failure), bottom,
+			    plot_alarm);
 }
 
 static void
@@ -124,16 +132,17 @@ draw_capacity(const struct plot *plot)
 }
 
 static void
-draw_oom(const struct plot *plot)
+draw_failure(const struct plot *plot)
 {
-	const struct replay_oom *oom = &plot->report->result->oom;
+	struct picture_failure failure;
 	char size[UNITS_MAX], text[96];
 
-	if (!oom->happened)
+	if (!picture_failure(plot->picture, &failure))
 		return;
-	snprintf(text, sizeof text, "out of memory: %s requested", units_bytes(size, oom->requested));
+	snprintf(text, sizeof text, "%s: %s requested", failure.recorded ? "recorded failure" : "out of memory",
+		 units_bytes(size, failure.requested));
 	plot_set_font(plot, FONT_TEXT, true);
-	boxed_text(plot, plot_x(plot, oom->x), plot->top + plot->height - 12, text, plot_alarm);
+	boxed_text(plot, failure_x(plot, &failure), plot->top + plot->height - 12, text, plot_alarm);
 }
 
 void
@@ -141,7 +150,7 @@ plot_draw_marks(const struct plot *plot)
 {
 	draw_lines(plot);
 	draw_capacity(plot);
-	draw_oom(plot);
+	draw_failure(plot);
 	draw_peak(plot);
 }
 

@@ -243,6 +243,7 @@ static void
 put_moments(struct page *page)
 {
 	const struct replay_result *result = page->picture->report->result;
+	struct picture_failure failure;
 
 	page_key(page, "peak");
 	page_begin(page, '{');
@@ -252,15 +253,15 @@ put_moments(struct page *page)
 	page_put_number(page, "reserved", result->peak_reserved);
 	page_end(page, '}');
 	page_key(page, "oom");
-	if (!result->oom.happened) {
+	if (!picture_failure(page->picture, &failure)) {
 		fputs("null", page->out);
 		return;
 	}
 	page_begin(page, '{');
-	page_put_number(page, "x", since_origin(page, result->oom.x));
-	page_put_number(page, "event", result->oom.event);
-	page_put_number(page, "requested", result->oom.requested);
-	page_put_text(page, "reason", replay_oom_text(result->oom.reason));
+	page_put_number(page, "x", failure.x);
+	page_put_number(page, "event", failure.event);
+	page_put_number(page, "requested", failure.requested);
+	page_put_text(page, "reason", failure.recorded ? "recorded" : replay_oom_text(result->oom.reason));
 	page_end(page, '}');
 }
 

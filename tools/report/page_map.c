@@ -115,6 +115,7 @@ put_map(struct page *page, enum scene_when when)
 	page_begin(page, '{');
 	page_put_text(page, "name", picture_when(buffer, page->picture, when));
 	page_put_text(page, "note", picture_note(buffer, &of_map));
+	page_put_number(page, "peak", when == SCENE_PEAK);
 	page_put_number(page, "x", map->x);
 	page_put_number(page, "live", map->live);
 	page_put_number(page, "reserved", map->reserved);

@@ -67,6 +67,50 @@ picture_when(char *buffer, const struct picture *picture, enum scene_when when)
 	return buffer;
 }
 
+bool
+picture_failure(const struct picture *picture, struct picture_failure *failure)
+{
+	const struct replay_result *result = picture->report->result;
+	const struct scene_map *map = &picture->scene->maps[SCENE_OOM];
+	uint64_t origin = picture->scene->series[SCENE_HOLDER].x_first;
+
+	if (result->oom.happened)
+		*failure = (struct picture_failure){ false, result->oom.x - origin, result->oom.event,
+						     result->oom.requested };
+	else if (result->recorded_oom.happened && map->taken)
+		*failure = (struct picture_failure){ true, map->x, map->event, result->recorded_oom.requested };
+	else
+		return false;
+	return true;
+}
+
+bool
+picture_is_of_peak(const struct picture *picture)
+{
+	return picture->kind != PICTURE_MAP || picture->when == SCENE_PEAK;
+}
+
+uint64_t
+picture_held(const struct picture *picture, uint64_t bytes[SERIES_LAYERS])
+{
+	const struct layers *layers = &picture->scene->layers[picture->by];
+	const struct scene_map *map = &picture->scene->maps[picture->when];
+
+	for (size_t i = 0; i < SERIES_LAYERS; i++)
+		bytes[i] = picture_is_of_peak(picture) && i < layers->count ? layers->at[i].bytes : 0;
+	if (picture_is_of_peak(picture))
+		return picture->report->result->peak_live_requested;
+	for (size_t i = 0; i < map->extent_count; i++) {
+		const struct scene_extent *extent = &map->extents[i];
+		size_t layer = extent->kind == EXTENT_LIVE ? scene_layer(layers, extent->block.key[picture->by])
+							   : LAYER_OTHER;
+
+		if (layer != LAYER_OTHER)
+			bytes[layer] += extent->block.size;
+	}
+	return map->live;
+}
+
 static void
 note_blocks(char *buffer, const struct scene_blocks *blocks)
 {

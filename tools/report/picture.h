@@ -43,6 +43,19 @@ const char *picture_write(const char *path, const struct picture *picture);
 #define PICTURE_WHEN_MAX 80
 char *picture_when(char *buffer, const struct picture *picture, enum scene_when when);
 
+/* The failure that is marked over time: the replay's own, or else the first one that the trace tells of.
+ * False: there is none. */
+struct picture_failure {
+	bool recorded;
+	uint64_t x; /* from the axis' origin */
+	uint64_t event, requested;
+};
+bool picture_failure(const struct picture *picture, struct picture_failure *failure);
+
+/* What each layer holds, and all: at the peak, or at the moment that a map is of. */
+uint64_t picture_held(const struct picture *picture, uint64_t bytes[SERIES_LAYERS]);
+bool picture_is_of_peak(const struct picture *picture);
+
 /* What the picture leaves out, or "". */
 #define PICTURE_NOTE_MAX 200
 char *picture_note(char *buffer, const struct picture *picture);

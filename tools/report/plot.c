@@ -71,11 +71,13 @@ highest(const struct report *report)
 	return capacity > reserved && capacity < reserved + reserved / 2 ? capacity : reserved;
 }
 
-/* A failure of the replay itself is, in every timeline. */
+/* A failure is, in every timeline. */
 static bool
-is_marked(const struct replay_result *result, uint64_t event)
+is_marked(const struct picture *picture, uint64_t event)
 {
-	return result->oom.happened && result->oom.event == event;
+	struct picture_failure failure;
+
+	return picture_failure(picture, &failure) && failure.event == event;
 }
 
 /* Whether a line is drawn at the moment, with its label above the axes. */
@@ -89,7 +91,7 @@ marks_moment(const struct picture *picture)
 	return picture->kind == PICTURE_MEMORY ||
 	       (picture->kind == PICTURE_TIMELINE &&
 		(picture->when == SCENE_EVENT || picture->when == SCENE_END ||
-		 (picture->when == SCENE_OOM && !is_marked(picture->report->result, map->event))));
+		 (picture->when == SCENE_OOM && !is_marked(picture, map->event))));
 }
 
 static void

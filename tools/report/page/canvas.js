@@ -152,7 +152,7 @@ function drawMoments()
 	const taken = [];
 
 	if (data.oom)
-		drawMoment(data.oom.x, 'out of memory: ' + bytes(data.oom.requested) + ' requested', colours.alarm, taken);
+		drawMoment(data.oom.x, (data.oom.reason === 'recorded' ? 'recorded failure: ' : 'out of memory: ') + bytes(data.oom.requested) + ' requested', colours.alarm, taken);
 	drawMoment(data.peak.x, 'peak live ' + bytes(data.peak.live), colours.ink, taken);
 	maps.forEach((map, i) => {
 		if (i === state.when && map.x !== data.peak.x && !(data.oom && map.x === data.oom.x))

@@ -228,11 +228,26 @@ function legendRow(colour, name, note, onclick)
 	at('legend').append(row);
 }
 
+/* What each layer holds, and all: at the peak, or at the moment that a map is of. */
+function heldBytes(layers)
+{
+	const map = maps[state.when], sums = layers.map(layer => layer.bytes);
+
+	if (state.kind !== 'map' || map.peak)
+		return [sums, data.peak.live];
+	sums.fill(0);
+	for (let i = 0; i < map.blocks.n; i++)
+		if (map.kind[i] === LIVE && map.blocks.layer[i] < sums.length)
+			sums[map.blocks.layer[i]] += map.blocks.size[i];
+	return [sums, map.live];
+}
+
 function drawLegend()
 {
-	const layers = data.layers[state.by], peak = data.peak.live;
-	const share = size => bytes(size) + ' at the peak, ' + (peak > 0 ? (100 * size / peak).toFixed(1) : '0.0') + ' %';
-	const rest = layers.reduce((left, layer) => left - layer.bytes, peak);
+	const layers = data.layers[state.by], [held, all] = heldBytes(layers);
+	const then = state.kind === 'map' && !maps[state.when].peak ? ' then, ' : ' at the peak, ';
+	const share = size => bytes(size) + then + (all > 0 ? (100 * size / all).toFixed(1) : '0.0') + ' %';
+	const rest = held.reduce((left, size) => left - size, all);
 
 	at('legend').replaceChildren();
 	if (state.kind !== 'sizes')
@@ -243,7 +258,7 @@ function drawLegend()
 	if (rest > 0 || layers.length === 0)
 		legendRow('var(--l8)', layers.length > 0 ? 'all other ' + state.by + 's' : 'live', share(Math.max(0, rest)));
 	for (let i = layers.length - 1; i >= 0; i--)
-		legendRow('var(--l' + i + ')', layers[i].name, share(layers[i].bytes), () => {
+		legendRow('var(--l' + i + ')', layers[i].name, share(held[i]), () => {
 			at('search').value = at('search').value === layers[i].name ? '' : layers[i].name;
 			search(at('search').value);
 		});
