@@ -83,8 +83,7 @@ file_complete(struct soma_model *model, uint32_t name, uint32_t node_name)
 void
 soma__block_complete(struct soma_model *model, uint32_t name)
 {
-	file_complete(model, name,
-		      soma__slab_take(&model->index.nodes, sizeof(struct soma__node), SOMA__NAME_UNIT));
+	file_complete(model, name, soma__node_take(&model->index));
 }
 
 void

@@ -106,6 +106,18 @@ soma__node_at(const struct soma__index *index, uint32_t node)
 	return soma__slab_at(&index->nodes, node, SOMA__NAME_UNIT);
 }
 
+static inline uint32_t
+soma__node_take(struct soma__index *index)
+{
+	return soma__slab_take(&index->nodes, sizeof(struct soma__node), SOMA__NAME_UNIT);
+}
+
+static inline void
+soma__node_give(struct soma__index *index, uint32_t node)
+{
+	soma__slab_give(&index->nodes, node, SOMA__NAME_UNIT);
+}
+
 /* How far sizes are rounded in the class of this one: 0 below 128 granules. */
 static inline unsigned
 soma__class_shift(uint64_t granules)

@@ -149,7 +149,7 @@ soma__keep_drop(struct soma_model *model, const struct soma__keep *keep, uint32_
 		if (!soma__stream_accepts(keep->stream))
 			soma__stream_settle(model, keep->stream);
 	}
-	soma__slab_give(&model->index.nodes, node_name, SOMA__NAME_UNIT);
+	soma__node_give(&model->index, node_name);
 }
 
 /* Can this neighbour join a block whose node has the tag? */
@@ -165,36 +165,58 @@ soma__keep_joins(const struct soma_model *model, uint32_t tag, uint64_t barrier,
 	return node->tag == tag && node->position >= barrier;
 }
 
-/* Joins a complete block with its neighbours, then puts it on its home shelf, where they were.  (A
- * complete node's position is stale, and so there is no barrier.) */
+/* What a block is part of once it is joined. */
+struct soma__joined {
+	uint32_t name;
+	uint32_t node; /* of a neighbour that it joined; 0: it joined none */
+	uint64_t address, end;
+};
+
+/* Joins the block [address, end) with those neighbours that have the tag; they leave their
+ * place.  Of two the node of the one before is kept, and the other goes. */
+static HOT struct soma__joined
+soma__keep_join(struct soma_model *model, const struct soma__keep *keep, uint32_t tag, uint64_t barrier,
+		uint32_t name, uint64_t address, uint64_t end)
+{
+	struct soma__joined joined = { .name = name, .address = address, .end = end };
+	const struct soma__block *block = soma__block_at(model, name);
+	uint32_t previous = block->previous, next = block->next;
+
+	if (soma__keep_joins(model, tag, barrier, previous)) {
+		const struct soma__block *front = soma__block_at(model, previous);
+
+		joined.address = soma__block_address(front);
+		soma__keep_out(model, keep, front, joined.address, address);
+		joined.node = front->node;
+		soma__block_erase(model, name);
+		joined.name = previous;
+	}
+	if (soma__keep_joins(model, tag, barrier, next)) {
+		const struct soma__block *back = soma__block_at(model, next);
+
+		joined.end = soma__free_block_end(model, back);
+		soma__keep_out(model, keep, back, end, joined.end);
+		if (joined.node != 0)
+			soma__keep_drop(model, keep, back->node);
+		else
+			joined.node = back->node;
+		soma__block_erase(model, next);
+	}
+	return joined;
+}
+
+/* Joins a complete block, which has its node, and puts it on its home shelf.  (A complete node's
+ * position is stale, and so there is no barrier.) */
 static HOT void
 soma__keep_file(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name,
 		uint64_t address, uint64_t end)
 {
 	uint32_t tag = soma__node_at(&model->index, node_name)->tag;
-	const struct soma__block *block = soma__block_at(model, name);
-	uint32_t previous = block->previous, next = block->next;
+	struct soma__joined joined = soma__keep_join(model, keep, tag, 0, name, address, end);
 
-	if (soma__keep_joins(model, tag, 0, previous)) {
-		const struct soma__block *front = soma__block_at(model, previous);
-		uint64_t start = soma__block_address(front);
-
-		soma__keep_out(model, keep, front, start, address);
-		soma__keep_drop(model, keep, front->node);
-		soma__block_erase(model, name);
-		name = previous;
-		address = start;
-	}
-	if (soma__keep_joins(model, tag, 0, next)) {
-		const struct soma__block *back = soma__block_at(model, next);
-		uint64_t back_end = soma__free_block_end(model, back);
-
-		soma__keep_out(model, keep, back, end, back_end);
-		soma__keep_drop(model, keep, back->node);
-		soma__block_erase(model, next);
-		end = back_end;
-	}
-	soma__keep_in(model, keep, name, node_name, address, end);
+	if (joined.node != 0)
+		soma__keep_drop(model, keep, joined.node);
+	soma__keep_in(model, keep, joined.name, node_name, joined.address, joined.end);
 }
 
 /* The node of the stream's latest free. */
@@ -202,7 +224,7 @@ static HOT uint32_t
 soma__pending_node(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t position,
 		   enum soma__node_state state)
 {
-	uint32_t node_name = soma__slab_take(&model->index.nodes, sizeof(struct soma__node), SOMA__NAME_UNIT);
+	uint32_t node_name = soma__node_take(&model->index);
 	struct soma__node *node = soma__node_at(&model->index, node_name);
 
 	node->tag = soma__tag(state, soma__own_shelf(model, soma__stream_slot(stream), pool));
@@ -234,39 +256,16 @@ soma__keep_pending(struct soma_model *model, struct soma__stream *stream, unsign
 					 .stream = stream,
 					 .state = SOMA__NODE_PENDING };
 	uint32_t tag = soma__tag(keep.state, soma__own_shelf(model, soma__stream_slot(stream), pool));
-	const struct soma__block *block = soma__block_at(model, name);
-	uint32_t previous = block->previous, next = block->next, node = 0;
+	struct soma__joined joined = soma__keep_join(model, &keep, tag, stream->barrier, name, address, end);
 
-	if (soma__keep_joins(model, tag, stream->barrier, previous)) {
-		const struct soma__block *front = soma__block_at(model, previous);
-		uint64_t start = soma__block_address(front);
-
-		soma__keep_out(model, &keep, front, start, address);
-		node = front->node;
-		soma__block_erase(model, name);
-		name = previous;
-		address = start;
-	}
-	if (soma__keep_joins(model, tag, stream->barrier, next)) {
-		const struct soma__block *back = soma__block_at(model, next);
-		uint64_t back_end = soma__free_block_end(model, back);
-
-		soma__keep_out(model, &keep, back, end, back_end);
-		if (node != 0)
-			soma__keep_drop(model, &keep, back->node);
-		else
-			node = back->node;
-		soma__block_erase(model, next);
-		end = back_end;
-	}
-	if (node == 0) {
-		node = soma__pending_node(model, stream, pool, position, keep.state);
+	if (joined.node == 0) {
+		joined.node = soma__pending_node(model, stream, pool, position, keep.state);
 		stream->pending_count++;
 		model->stats.pending_free_count++;
 	} else {
-		soma__pending_renew(model, stream, node, position);
+		soma__pending_renew(model, stream, joined.node, position);
 	}
-	soma__keep_in(model, &keep, name, node, address, end);
+	soma__keep_in(model, &keep, joined.name, joined.node, joined.address, joined.end);
 }
 
 /* Takes `granules` from the front of a free block of size pool `pool`; what is left

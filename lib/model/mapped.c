@@ -19,8 +19,7 @@ void
 soma__mapped_complete(struct soma_model *model, uint32_t name)
 {
 	model->stats.free_block_count++;
-	soma__mapped_file(model, name,
-			  soma__slab_take(&model->index.nodes, sizeof(struct soma__node), SOMA__NAME_UNIT));
+	soma__mapped_file(model, name, soma__node_take(&model->index));
 }
 
 static void
