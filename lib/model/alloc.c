@@ -273,15 +273,6 @@ count_free(struct soma_model *model)
 	model->stats.free_count++;
 }
 
-static void
-charge_free(struct soma_model *model, const struct soma__block *block, uint64_t granules)
-{
-	uint64_t capacity = soma__bytes(model, granules);
-
-	model->stats.capacity -= capacity;
-	model->stats.used -= capacity - block->waste;
-}
-
 /* Without a queue. */
 static void
 free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
@@ -292,7 +283,7 @@ free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
 	bool same = (model->policy.reuse & SOMA_REUSE_SAME_STREAM) != 0;
 	uint64_t position = stream->submitted++;
 
-	charge_free(model, block, end - address);
+	soma__discharge(model, block, end - address);
 	soma__lookup_remove(&model->lookup, block);
 	if (same && !model->policy.per_stream) {
 		soma__keep_pending(model, stream, segment->pool, name, address, end, position);

@@ -73,8 +73,8 @@ soma__lookup_reserve(struct soma__lookup *lookup, const struct soma__slab *block
 /*
  * A bijection of 40 bits whose upper bits depend on all bits of the granule; here they are
  * the upper 40 of 64.  Multiplication by an odd number alone does not spread blocks at the
- * fronts of segments, whose granules are a grid: with 256 in each 2 MiB, up to 40 % did not find
- * room in their lines.  (The shift is the one of 5 to 24 that did best for such grids: below 4 %.)
+ * fronts of segments, whose granules are a grid: with 256 in each 2 MiB, more than half did not find
+ * room in their lines.  (The shift is the one of 5 to 24 that did best for such grids: below 5 %.)
  */
 static inline uint64_t
 soma__lookup_hash(uint64_t granule)

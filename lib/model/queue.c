@@ -16,22 +16,10 @@ soma__queue_create(struct soma_model *model)
 	while (count < 2 * model->policy.batch)
 		count *= 2;
 	queue->mask = count - 1;
-	queue->full = 2 * model->policy.batch;
 	queue->shift = 64U - 1U - (unsigned)__builtin_ctz(count);
 	queue->ring = soma__arena_calloc(model->arena, count * sizeof *queue->ring, 64);
 	queue->latest = soma__arena_calloc(model->arena, (size_t)2 * count * sizeof *queue->latest, 64);
 	return queue->ring != NULL && queue->latest != NULL;
-}
-
-/* Reads the block: what leaves the accounts. */
-static HOT void
-settle(struct soma_model *model, const struct soma__queued *queued)
-{
-	const struct soma__block *block = soma__block_at(model, queued->block);
-	uint64_t capacity = soma__bytes(model, soma__block_granules(model, block));
-
-	model->stats.capacity -= capacity;
-	model->stats.used -= capacity - block->waste;
 }
 
 void
@@ -39,8 +27,12 @@ soma__queue_settle(struct soma_model *model)
 {
 	struct soma__queue *queue = &model->queue;
 
-	while (queue->settled != queue->next)
-		settle(model, soma__queue_at(queue, queue->settled++));
+	for (; queue->settled != queue->next; queue->settled++) {
+		const struct soma__block *block =
+			soma__block_at(model, soma__queue_at(queue, queue->settled)->block);
+
+		soma__discharge(model, block, soma__block_granules(model, block));
+	}
 }
 
 static HOT void
@@ -52,14 +44,6 @@ offer_next(struct soma_model *model)
 
 	queue->settled += !settled;
 	soma__queue_offer(model, soma__queue_at(queue, number), number, settled);
-}
-
-static HOT enum soma_status
-file_if_due(struct soma_model *model)
-{
-	struct soma__queue *queue = &model->queue;
-
-	return queue->next - queue->oldest == queue->full ? soma__queue_file_batch(model) : SOMA_STATUS_OK;
 }
 
 enum soma_status
@@ -76,7 +60,7 @@ soma__queue_wait(struct soma_model *model)
 	}
 	if (waiting > SOMA__QUEUE_LAG)
 		offer_next(model);
-	return file_if_due(model);
+	return soma__queue_file_if_due(model);
 }
 
 enum soma_status
@@ -84,7 +68,7 @@ soma__queue_catch_up(struct soma_model *model)
 {
 	while (model->queue.offered != model->queue.next)
 		offer_next(model);
-	return file_if_due(model);
+	return soma__queue_file_if_due(model);
 }
 
 enum soma_status

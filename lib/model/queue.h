@@ -101,7 +101,7 @@ static HOT void
 soma__queue_offer(struct soma_model *model, struct soma__queued *queued, uint32_t number, bool settled)
 {
 	const struct soma__block *block = soma__block_at(model, queued->block);
-	uint64_t granules = soma__block_granules(model, block), capacity = soma__bytes(model, granules);
+	uint64_t granules = soma__block_granules(model, block);
 	unsigned pool = soma__segment_at(model, soma__block_segment(block))->pool;
 	uint64_t key = soma__queue_key(queued->key, pool, granules);
 	uint32_t *latest = soma__queue_latest(&model->queue, key);
@@ -109,10 +109,8 @@ soma__queue_offer(struct soma_model *model, struct soma__queued *queued, uint32_
 	queued->key = key;
 	queued->earlier = *latest;
 	*latest = number;
-	if (settled)
-		return;
-	model->stats.capacity -= capacity;
-	model->stats.used -= capacity - block->waste;
+	if (!settled)
+		soma__discharge(model, block, granules);
 }
 
 /* What follows when the latest free is not to be offered at once, or others before it are to be,
@@ -120,6 +118,15 @@ soma__queue_offer(struct soma_model *model, struct soma__queued *queued, uint32_
 enum soma_status soma__queue_wait(struct soma_model *model);
 enum soma_status soma__queue_catch_up(struct soma_model *model);
 enum soma_status soma__queue_file_batch(struct soma_model *model);
+
+static HOT enum soma_status
+soma__queue_file_if_due(struct soma_model *model)
+{
+	const struct soma__queue *queue = &model->queue;
+
+	return queue->next - queue->oldest == 2 * model->policy.batch ? soma__queue_file_batch(model)
+								      : SOMA_STATUS_OK;
+}
 
 /* The block of a link in the pointer lookup was freed.  The nodes and trees that filing
  * needs must have been reserved.  Returns OK. */
@@ -142,7 +149,7 @@ soma__queue_push(struct soma_model *model, const struct soma__stream *stream, ui
 		return soma__queue_catch_up(model);
 	soma__queue_offer(model, queued, number, false);
 	queue->offered = queue->settled = number + 1;
-	return number + 1 - queue->oldest == queue->full ? soma__queue_file_batch(model) : SOMA_STATUS_OK;
+	return soma__queue_file_if_due(model);
 }
 
 /* Files the oldest, up to this number. */

@@ -96,7 +96,6 @@ struct soma__queue {
 	uint32_t oldest, next;
 	uint32_t offered; /* those before it are */
 	uint32_t settled; /* those before it have left the accounts */
-	uint32_t full;    /* so many make a batch due */
 	uint32_t length;  /* those that did not serve again */
 };
 
@@ -205,6 +204,16 @@ static inline uint64_t
 soma__bytes(const struct soma_model *model, uint64_t granules)
 {
 	return granules << model->granule_shift;
+}
+
+/* A block that is no allocation any more leaves the accounts of what is live. */
+static inline void
+soma__discharge(struct soma_model *model, const struct soma__block *block, uint64_t granules)
+{
+	uint64_t capacity = soma__bytes(model, granules);
+
+	model->stats.capacity -= capacity;
+	model->stats.used -= capacity - block->waste;
 }
 
 #define SOMA__SLOT_BITS 20
