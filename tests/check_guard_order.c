@@ -45,6 +45,15 @@ static struct {
 	bool armed;
 } hook;
 
+/* From here on the guard calls what is in `ops`, which is what it called before until that is changed. */
+static void
+hook_into(struct fixture *f, struct soma_backend_ops *ops)
+{
+	hook.ops = f->g->ops;
+	*ops = *hook.ops;
+	f->g->ops = ops;
+}
+
 static enum soma_status
 hooked_record(struct soma_backend *inner, struct soma_backend_event *event,
 	      struct soma_backend_stream *stream)
@@ -54,6 +63,16 @@ hooked_record(struct soma_backend *inner, struct soma_backend_event *event,
 		lane_settle(hook.f->g, hook.lane, true);
 	}
 	return hook.ops->event_record(inner, event, stream);
+}
+
+/* The stream's lane is settled before its next record. */
+static void
+hook_record(struct fixture *f, struct soma_backend_ops *ops, const struct soma_backend_stream *stream)
+{
+	hook.f = f;
+	hook.lane = stream->lane;
+	ops->event_record = hooked_record;
+	hook.armed = true;
 }
 
 START_TEST(a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it)
@@ -66,13 +85,9 @@ START_TEST(a_marker_that_gets_in_before_the_missing_order_does_not_stand_for_it)
 	order(&f, a, b);
 	ck_assert_int_eq(use(&f, p, WRITE, b), SOMA_STATUS_OK);
 	fill(&f, p, b);
-	hook.f = &f;
-	hook.lane = a->lane;
-	hook.ops = f.g->ops;
-	struct soma_backend_ops ops = *f.g->ops;
-	ops.event_record = hooked_record;
-	f.g->ops = &ops;
-	hook.armed = true;
+	struct soma_backend_ops ops;
+	hook_into(&f, &ops);
+	hook_record(&f, &ops, a);
 	give(&f, p, 100, a);
 	ck_assert(!hook.armed);
 	step(&f, a);
@@ -193,13 +208,9 @@ START_TEST(an_idle_stream_in_turn_with_the_legacy_one_is_not_past_its_frees)
 	struct soma_backend_stream *legacy = legacy_stream(&f), *a = make_stream(&f, 0);
 	unsigned char *p = take(&f, 100, legacy);
 	fill(&f, p, legacy);
-	hook.f = &f;
-	hook.lane = a->lane;
-	hook.ops = f.g->ops;
-	struct soma_backend_ops ops = *f.g->ops;
-	ops.event_record = hooked_record;
-	f.g->ops = &ops;
-	hook.armed = true;
+	struct soma_backend_ops ops;
+	hook_into(&f, &ops);
+	hook_record(&f, &ops, a);
 	give(&f, p, 100, a);
 	ck_assert(!hook.armed);
 	for (int i = 0; i < 3; i++)
@@ -357,10 +368,9 @@ START_TEST(a_late_free_whose_order_cannot_be_queued_waits_for_the_host)
 	order(&f, a, b);
 	ck_assert_int_eq(use(&f, p, WRITE, b), SOMA_STATUS_OK);
 	fill(&f, p, b);
-	hook.ops = f.g->ops;
-	struct soma_backend_ops ops = *f.g->ops;
+	struct soma_backend_ops ops;
+	hook_into(&f, &ops);
 	ops.event_wait = failing_wait;
-	f.g->ops = &ops;
 	hook.armed = true;
 	give(&f, p, 100, a);
 	hook.armed = false;
@@ -457,10 +467,9 @@ START_TEST(a_stream_that_goes_without_a_marker_leaves_nothing_behind)
 	struct soma_backend_stream *a = make_stream(&f, NON_BLOCKING);
 	unsigned char *p = take(&f, 100, a);
 	fill(&f, p, a);
-	hook.ops = f.g->ops;
-	struct soma_backend_ops ops = *f.g->ops;
+	struct soma_backend_ops ops;
+	hook_into(&f, &ops);
 	ops.event_record = failing_record;
-	f.g->ops = &ops;
 	give(&f, p, 100, a);
 	hook.armed = true;
 	f.ops->stream_destroy(f.g, a);

@@ -338,7 +338,8 @@ START_TEST(rates_have_no_exponent)
 }
 END_TEST
 
-UNIT_MAIN("report", rates_have_no_exponent, times_have_the_unit_that_fits, the_object_has_all_its_keys_and_no_others, the_object_has_exact_bytes,
+UNIT_MAIN("report", rates_have_no_exponent, times_have_the_unit_that_fits,
+	  the_object_has_all_its_keys_and_no_others, the_object_has_exact_bytes,
 	  out_of_memory_and_a_difference_are_objects, the_text_says_peak_parity_and_verdict,
 	  the_text_says_out_of_memory_and_why,
 	  a_recorded_failure_is_told_and_is_none_of_the_replay,
