@@ -10,20 +10,11 @@
 #define PERCENT_MAX 1000
 #define TIMES_MAX 1e7
 
-/* What cannot be rounded stays as it is, as in the sum of live sizes. */
-static uint64_t
-rounded(uint64_t size, uint64_t alignment)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(size, alignment - 1, &sum) ? size : sum / alignment * alignment;
-}
-
 void
 fit_packing_run(struct fit_packing *packing, struct lives *lives, uint64_t alignment)
 {
 	for (size_t i = 0; i < lives->count; i++)
-		lives->items[i].size = rounded(lives->items[i].size, alignment);
+		lives->items[i].size = lives_round(lives->items[i].size, alignment);
 	pack_run(lives->items, lives->count, PACK_STEPS_DEFAULT, &packing->steps, &packing->result);
 	packing->low = packing->result.height;
 	packing->done = true;

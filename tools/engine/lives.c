@@ -28,14 +28,14 @@ struct reading {
 	uint64_t requested, rounded; /* live */
 };
 
-static uint64_t
-rounded(const struct reading *reading, uint64_t size)
+uint64_t
+lives_round(uint64_t size, uint64_t alignment)
 {
-	uint64_t over = size % reading->alignment, sum;
+	uint64_t over = size % alignment, sum;
 
 	if (over == 0)
 		return size;
-	return __builtin_add_overflow(size, reading->alignment - over, &sum) ? size : sum;
+	return __builtin_add_overflow(size, alignment - over, &sum) ? size : sum;
 }
 
 static void
@@ -48,7 +48,7 @@ begin(struct reading *reading, uint64_t event, uint64_t ptr, uint64_t size)
 	life->lower = reading->now;
 	life->size = size;
 	reading->requested += size;
-	reading->rounded += rounded(reading, size);
+	reading->rounded += lives_round(size, reading->alignment);
 	if (reading->requested > lives->peak_requested)
 		lives->peak_requested = reading->requested;
 	if (reading->rounded > lives->peak_rounded) {
@@ -66,7 +66,7 @@ end_use(struct reading *reading, struct life *life)
 		return;
 	life->pending = true;
 	reading->requested -= life->size;
-	reading->rounded -= rounded(reading, life->size);
+	reading->rounded -= lives_round(life->size, reading->alignment);
 }
 
 /* Something that began at `lower` ends. */
@@ -106,7 +106,7 @@ see_failure(struct reading *reading, const struct trace_event *event)
 	if (event->size == 0)
 		return;
 	replay_recorded_add(&lives->recorded, event->index, event->size);
-	if (__builtin_add_overflow(reading->rounded, rounded(reading, event->size), &wanted))
+	if (__builtin_add_overflow(reading->rounded, lives_round(event->size, reading->alignment), &wanted))
 		wanted = UINT64_MAX;
 	if (wanted > lives->peak_wanted)
 		lives->peak_wanted = wanted;

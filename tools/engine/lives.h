@@ -29,4 +29,7 @@ enum soma_status lives_read(struct replay_session *session, int32_t device, uint
 			    size_t count_max, struct lives *lives, struct trace_error *error);
 void lives_fini(struct lives *lives);
 
+/* A size as the sums and a packing have it; what cannot be rounded up stays as it is. */
+uint64_t lives_round(uint64_t size, uint64_t alignment);
+
 #endif
