@@ -28,10 +28,10 @@ struct recording {
  * its latest then, and later does not. */
 static const struct recording recordings[] = {
 	{ "strict", 200, 200000, (uint64_t)1 << 22, (uint64_t)1 << 28, 0, 0xf45d86cd2cb3ecf1 },
-	{ "cuda", 200, 200000, (uint64_t)1 << 26, (uint64_t)1 << 30, 0, 0xd00b222455905ac5 },
+	{ "cuda", 200, 200000, (uint64_t)1 << 26, (uint64_t)1 << 30, 0, 0xff461145a8de19b4 },
 	{ "pytorch", 200, 200000, (uint64_t)1 << 25, (uint64_t)1 << 30, 0, 0xce1240e2b6681c86 },
-	{ "cuda", 2400, 20000, (uint64_t)1 << 16, 0, 2000, 0x64262bb6efd4831a },
-	{ "soma", 200, 200000, (uint64_t)1 << 26, (uint64_t)1 << 30, 0, 0x3b387ac4721a68b2 },
+	{ "cuda", 2400, 20000, (uint64_t)1 << 16, 0, 2000, 0xab000b72e8817733 },
+	{ "soma", 200, 200000, (uint64_t)1 << 26, (uint64_t)1 << 30, 0, 0xcc25fa4bdcb7a51b },
 	{ "soma", 2400, 20000, (uint64_t)1 << 20, (uint64_t)1 << 27, 2000, 0xcc3d035f53b7fae9 },
 };
 

@@ -207,6 +207,7 @@ static const char *const fault_names[ORACLE_FAULTS] = {
 	[ORACLE_FAULT_NOT_TRANSITIVE] = "not transitive", [ORACLE_FAULT_TRIM_OVERSHOOT] = "trim overshoot",
 	[ORACLE_FAULT_STEAL_BEHIND] = "steal behind",     [ORACLE_FAULT_QUEUE_EARLY] = "queue early",
 	[ORACLE_FAULT_QUEUE_OLDEST] = "queue oldest",     [ORACLE_FAULT_WAIT_SHORT] = "wait short",
+	[ORACLE_FAULT_QUEUE_ALWAYS] = "queue always",
 };
 
 /* The next sequence from this seed on that shows the difference, as short as it can be made; the seed after

@@ -9,6 +9,7 @@
 #include "tests/unit.h"
 
 #define KIB ((uint64_t)1 << 10)
+#define SEGMENT ((uint64_t)32 << 20) /* what the policy cuda grows by */
 
 static struct soma_model *
 created(unsigned batch, uint64_t above)
@@ -342,6 +343,143 @@ START_TEST(the_numbers_of_frees_go_round)
 }
 END_TEST
 
+/* One free block of `size`, pending, is all that is not live. */
+static uint64_t
+filed(struct soma_model *model, uint64_t size, uint64_t stream)
+{
+	uint64_t ptr = taken(model, size, stream);
+
+	given(model, ptr, stream);
+	ck_assert_int_eq(soma_model_trim_to(model, UINT64_MAX), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 1);
+	return ptr;
+}
+
+/* What is taken from one block and given back in turn leaves no trace. */
+START_TEST(what_was_taken_from_the_open_block_last_joins_it_at_once)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model), base = filed(model, SEGMENT, s), blocks[5];
+
+	for (unsigned round = 0; round < 20; round++) {
+		for (unsigned i = 0; i < 5; i++) {
+			blocks[i] = taken(model, (i + round + 1) * KIB, s);
+			ck_assert_uint_eq(blocks[i], i == 0 ? base : blocks[i - 1] + (i + round) * KIB);
+		}
+		for (unsigned i = 5; i-- > 0;) {
+			given(model, blocks[i], s);
+			ck_assert_uint_eq(soma_model_pending_free_count(model), 1);
+			ck_assert(!soma_model_is_live(model, blocks[i]));
+		}
+	}
+	ck_assert_uint_eq(taken(model, SEGMENT, s), base);
+	ck_assert_uint_eq(soma_model_reserved(model), SEGMENT);
+	soma_model_destroy(model);
+}
+END_TEST
+
+/* And the whole is the open block then. */
+START_TEST(what_joins_the_open_block_joins_its_other_neighbour_too)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model), base = filed(model, SEGMENT, s);
+	uint64_t a = taken(model, KIB, s), b = taken(model, 2 * KIB, s);
+
+	given(model, a, s);
+	ck_assert_int_eq(soma_model_trim_to(model, UINT64_MAX), SOMA_STATUS_OK);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 2);
+	given(model, b, s);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 1);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_uint_eq(taken(model, SEGMENT - KIB, s), base);
+		given(model, base, s);
+		ck_assert_uint_eq(soma_model_pending_free_count(model), 1);
+	}
+	soma_model_destroy(model);
+}
+END_TEST
+
+/* Each of these keeps a block in the queue, where it serves a request of its size as it is. */
+START_TEST(a_block_before_the_open_one_waits_where_others_do)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model), a, b;
+
+	filed(model, SEGMENT, s);
+	a = taken(model, KIB, s);
+	b = taken(model, 2 * KIB, s);
+	given(model, a, s);
+	given(model, b, s);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 3);
+	ck_assert_uint_eq(taken(model, KIB, s), a);
+	soma_model_destroy(model);
+}
+END_TEST
+
+START_TEST(a_block_before_the_open_one_of_another_stream_waits)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model), other = stream_of(model), a;
+
+	filed(model, SEGMENT, s);
+	a = taken(model, KIB, s);
+	given(model, a, other);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 2);
+	ck_assert_uint_eq(taken(model, KIB, other), a);
+	soma_model_destroy(model);
+}
+END_TEST
+
+/* The event proves the free of the open block, and nothing later. */
+START_TEST(a_block_waits_where_an_event_keeps_it_from_the_open_one)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model), other = stream_of(model), base = filed(model, SEGMENT, s), seq, a;
+
+	a = taken(model, KIB, s);
+	ck_assert_int_eq(soma_model_record_event(model, s, &seq), SOMA_STATUS_OK);
+	given(model, a, s);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 2);
+	ck_assert_int_eq(soma_model_wait_event(model, other, s, seq), SOMA_STATUS_OK);
+	ck_assert_uint_eq(taken(model, KIB, other), base + KIB);
+	soma_model_destroy(model);
+}
+END_TEST
+
+/* The position of what joined last counts for the whole. */
+START_TEST(an_event_before_the_last_free_does_not_prove_the_open_block)
+{
+	struct soma_model *model = created(4, 100);
+	uint64_t s = stream_of(model), other = stream_of(model), seq, a;
+
+	filed(model, SEGMENT, s);
+	ck_assert_int_eq(soma_model_wait_event(model, other, s, 2), SOMA_STATUS_OK); /* it is followed now */
+	a = taken(model, KIB, s);
+	seq = 3; /* after that allocation */
+	given(model, a, s);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 1);
+	ck_assert_int_eq(soma_model_wait_event(model, other, s, seq), SOMA_STATUS_OK);
+	taken(model, KIB, other);
+	ck_assert_uint_eq(soma_model_reserved(model), 2 * SEGMENT);
+	soma_model_destroy(model);
+}
+END_TEST
+
+START_TEST(with_many_live_a_block_before_the_open_one_waits)
+{
+	struct soma_model *model = created(4, 1);
+	uint64_t s = stream_of(model), a;
+
+	filed(model, SEGMENT, s);
+	taken(model, KIB, s);
+	taken(model, KIB, s);
+	a = taken(model, KIB, s);
+	given(model, a, s);
+	ck_assert_uint_eq(soma_model_pending_free_count(model), 2);
+	soma_model_destroy(model);
+}
+END_TEST
+
 UNIT_MAIN("queue", a_block_freed_lately_serves_a_request_of_its_size_as_it_is,
 	  of_two_blocks_of_a_size_the_one_freed_last_serves_first,
 	  what_another_stream_freed_is_not_served_from_the_queue, a_freed_block_is_not_live_while_it_waits,
@@ -349,4 +487,10 @@ UNIT_MAIN("queue", a_block_freed_lately_serves_a_request_of_its_size_as_it_is,
 	  a_block_that_serves_leaves_its_place_empty, what_was_filed_is_not_found_by_its_size_any_more,
 	  with_many_live_the_latest_eight_do_not_serve_yet, counters_do_not_lag_behind,
 	  many_sizes_and_streams_find_their_own, a_free_at_which_the_records_move_marks_its_own_block,
-	  the_numbers_of_frees_go_round)
+	  the_numbers_of_frees_go_round, what_was_taken_from_the_open_block_last_joins_it_at_once,
+	  what_joins_the_open_block_joins_its_other_neighbour_too,
+	  a_block_before_the_open_one_waits_where_others_do,
+	  a_block_before_the_open_one_of_another_stream_waits,
+	  a_block_waits_where_an_event_keeps_it_from_the_open_one,
+	  an_event_before_the_last_free_does_not_prove_the_open_block,
+	  with_many_live_a_block_before_the_open_one_waits)

@@ -196,8 +196,10 @@ oracle__split(struct oracle *o, struct block *b, uint64_t rounded, uint64_t spli
 	rest->stream = b->stream;
 	rest->position = b->position;
 	b->size = rounded;
-	if (b->state == COMPLETE || b->place == SHELF)
+	if (b->state == COMPLETE || b->place == SHELF) {
 		oracle__put_on_shelf(o, rest);
+		oracle__open_on_shelf(o, rest);
+	}
 }
 
 void

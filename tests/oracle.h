@@ -25,6 +25,7 @@ enum oracle_fault {
 	ORACLE_FAULT_TRIM_OVERSHOOT, /* the last segment may go below the floor */
 	ORACLE_FAULT_QUEUE_EARLY,    /* the queue is filed one free too early */
 	ORACLE_FAULT_QUEUE_OLDEST,   /* of two queued blocks of one size the earlier serves */
+	ORACLE_FAULT_QUEUE_ALWAYS,   /* what was taken from the open block is queued, too */
 	ORACLE_FAULT_WAIT_SHORT,     /* an inserted wait does not cover the free */
 	ORACLE_FAULT_STEAL_BEHIND,   /* pages always go from a free block's end */
 	ORACLE_FAULTS,

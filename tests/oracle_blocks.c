@@ -151,11 +151,24 @@ void
 oracle__put_on_shelf(struct oracle *o, struct block *b)
 {
 	b->place = SHELF;
+	b->open = false;
 	b->stamp = ++o->stamp;
 	b->since = o->searches;
 	b->class = oracle__class_of(b->size / o->policy.alignment);
 	b->region = region_of(o, b->address);
 	note_latest(o, b);
+}
+
+/* The rest of a split, on a shelf already. */
+void
+oracle__open_on_shelf(struct oracle *o, struct block *b)
+{
+	if (b->state != PENDING || o->policy.fit != SOMA_FIT_GOOD)
+		return;
+	for (size_t i = 0; i < o->block_count; i++)
+		if (oracle__on_own_shelf(o, o->blocks[i], b->segment->pool, b->stream))
+			o->blocks[i]->open = false;
+	b->open = true;
 }
 
 bool
@@ -196,14 +209,24 @@ oracle__absorb(struct oracle *o, struct block *b, struct block *neighbour)
 	oracle__remove_block(o, neighbour);
 }
 
+/* The neighbour behind, if the block can join it. */
+static struct block *
+joining_next(const struct oracle *o, const struct block *b)
+{
+	size_t i = index_of(o, b) + 1;
+	struct block *next = i < o->block_count ? o->blocks[i] : NULL;
+
+	return next != NULL && next->address == b->address + b->size && joins(o, b, next) ? next : NULL;
+}
+
 static void
 file(struct oracle *o, struct block *b)
 {
 	size_t i = index_of(o, b);
-	struct block *next = i + 1 < o->block_count ? o->blocks[i + 1] : NULL;
+	struct block *next = joining_next(o, b);
 	struct block *previous = i > 0 ? o->blocks[i - 1] : NULL;
 
-	if (next != NULL && next->address == b->address + b->size && joins(o, b, next))
+	if (next != NULL)
 		oracle__absorb(o, b, next);
 	if (previous != NULL && previous->address + previous->size == b->address && joins(o, b, previous))
 		oracle__absorb(o, b, previous);
@@ -264,6 +287,16 @@ held_back(const struct oracle *o)
 	return live_count(o) <= o->policy.batch_above ? 0 : 8;
 }
 
+/* Is it what was taken from the open block, and nothing waits? */
+static bool
+is_filed_at_once(const struct oracle *o, const struct block *b)
+{
+	const struct block *next = joining_next(o, b);
+
+	return next != NULL && next->open && o->queue_count == 0 && held_back(o) == 0 &&
+	       o->fault != ORACLE_FAULT_QUEUE_ALWAYS;
+}
+
 void
 oracle__queue_or_file(struct oracle *o, struct block *b)
 {
@@ -271,6 +304,11 @@ oracle__queue_or_file(struct oracle *o, struct block *b)
 
 	if (o->policy.batch == 0) {
 		file(o, b);
+		return;
+	}
+	if (is_filed_at_once(o, b)) {
+		file(o, b);
+		oracle__open_on_shelf(o, b);
 		return;
 	}
 	b->place = QUEUE;

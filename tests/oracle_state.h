@@ -55,6 +55,7 @@ struct block {
 	uint64_t region;
 	uint64_t since; /* the count of searches when it was put on a shelf */
 	bool offered;   /* in the queue: it may serve */
+	bool open;      /* on an own shelf, pending: the open one there */
 };
 
 /* When a block was last put into a class of a shelf, whatever became of it. */
@@ -147,6 +148,7 @@ void oracle__remove_block(struct oracle *o, struct block *b);
 uint64_t oracle__reserved(const struct oracle *o);
 uint64_t oracle__range_end(const struct oracle *o);
 void oracle__put_on_shelf(struct oracle *o, struct block *b);
+void oracle__open_on_shelf(struct oracle *o, struct block *b);
 bool oracle__on_shared_shelf(const struct oracle *o, const struct block *b, unsigned pool);
 bool oracle__on_own_shelf(const struct oracle *o, const struct block *b, unsigned pool, size_t s);
 void oracle__absorb(struct oracle *o, struct block *b, struct block *neighbour);

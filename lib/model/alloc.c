@@ -286,7 +286,7 @@ free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
 	soma__discharge(model, block, end - address);
 	soma__lookup_remove(&model->lookup, block);
 	if (same && !model->policy.per_stream) {
-		soma__keep_pending(model, stream, segment->pool, name, address, end, position);
+		soma__keep_pending(model, stream, segment->pool, name, address, end, position, false);
 	} else if (same && segment->stream == stream->id) {
 		model->stats.active -= soma__bytes(model, end - address);
 		soma__block_complete(model, name);
@@ -296,6 +296,56 @@ free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
 		model->parked++;
 		soma__block_park(model, stream, name, position);
 	}
+}
+
+/* The stream's shelf if the block ends where the open block of that begins, and can join it. */
+static HOT struct soma__shelf *
+shelf_open_behind(const struct soma_model *model, const struct soma__stream *stream,
+		  const struct soma__block *block)
+{
+	struct soma__shelf *own = stream->own[soma__segment_at(model, soma__block_segment(block))->pool];
+	const struct soma__node *open = soma__node_at(&model->index, own->open);
+
+	return own->open != 0 && open->block == block->next && open->position >= stream->barrier ? own : NULL;
+}
+
+/* The shelf with the open block that the freed one joins at once: HACKING, "Queue". */
+static HOT struct soma__shelf *
+shelf_without_queue(const struct soma_model *model, const struct soma__stream *stream, uint32_t name)
+{
+	if (model->queue.next != model->queue.oldest || !soma__queue_few_live(model))
+		return NULL;
+	return shelf_open_behind(model, stream, soma__block_at(model, name));
+}
+
+static __attribute__((noinline)) enum soma_status
+free_before_open(struct soma_model *model, struct soma__stream *stream, struct soma__shelf *shelf,
+		 uint32_t name)
+{
+	const struct soma__block *block = soma__block_at(model, name);
+	uint64_t address = soma__block_address(block);
+	uint64_t end = soma__block_address(soma__block_at(model, block->next));
+	uint64_t position = stream->submitted++;
+
+	soma__discharge(model, block, end - address);
+	soma__lookup_remove(&model->lookup, block);
+	if (soma__shelf_has_aside(shelf, shelf->open) && !soma__is_free(model, block->previous))
+		soma__keep_give_back(model, stream, shelf, name, position);
+	else
+		soma__keep_pending(model, stream, soma__segment_at(model, soma__block_segment(block))->pool, name,
+				   address, end, position, true);
+	return SOMA_STATUS_OK;
+}
+
+/* With a queue. */
+static HOT enum soma_status
+free_queued(struct soma_model *model, struct soma__stream *stream, uint32_t *link)
+{
+	struct soma__shelf *shelf = shelf_without_queue(model, stream, *link);
+
+	if (shelf != NULL)
+		return free_before_open(model, stream, shelf, *link);
+	return soma__queue_push(model, stream, link, stream->submitted++);
 }
 
 /* What the free of a live block needs; nothing fails after it. */
@@ -320,7 +370,7 @@ free_found(struct soma_model *model, struct soma__stream *stream, uint32_t *link
 	}
 	count_free(model);
 	if (soma__queue_exists(model))
-		return soma__queue_push(model, stream, link, stream->submitted++);
+		return free_queued(model, stream, link);
 	free_now(model, stream, *link);
 	return SOMA_STATUS_OK;
 }
@@ -362,7 +412,7 @@ soma_model_free(struct soma_model *model, uint64_t ptr, uint64_t id)
 		return free_found(model, stream, link);
 	model->headroom--;
 	count_free(model);
-	return soma__queue_push(model, stream, link, stream->submitted++);
+	return free_queued(model, stream, link);
 }
 
 bool

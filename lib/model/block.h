@@ -46,6 +46,13 @@ soma__block_segment(const struct soma__block *block)
 	return (uint32_t)(block->head >> SOMA__ADDRESS_BITS) & (((uint32_t)1 << SOMA__SEGMENT_BITS) - 1);
 }
 
+/* Of a free block. */
+static inline void
+soma__block_set_size(struct soma__block *block, uint64_t granules)
+{
+	block->size = granules < UINT32_MAX ? (uint32_t)granules : UINT32_MAX;
+}
+
 static inline enum soma__block_kind
 soma__block_kind(const struct soma__block *block)
 {

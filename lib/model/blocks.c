@@ -94,7 +94,7 @@ soma__block_park(struct soma_model *model, struct soma__stream *stream, uint32_t
 	const struct soma__keep keep = { .stream = stream, .state = SOMA__NODE_PARKED };
 
 	soma__keep_in(model, &keep, name, soma__pending_node(model, stream, pool, position, keep.state),
-		      soma__block_address(block), soma__block_end(model, block));
+		      soma__block_address(block), soma__block_end(model, block), false);
 }
 
 uint32_t

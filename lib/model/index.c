@@ -89,10 +89,11 @@ soma__trees_find(const struct soma__index *index, const struct soma__shelf *shel
 }
 
 uint32_t
-soma__shelf_last(const struct soma__index *index, const struct soma__shelf *shelf)
+soma__shelf_last(struct soma__index *index, struct soma__shelf *shelf)
 {
 	unsigned group, slot;
 
+	soma__shelf_settle(index, shelf);
 	if (shelf->groups == 0)
 		return 0;
 	group = 63U - (unsigned)__builtin_clzll(shelf->groups);

@@ -5,7 +5,10 @@
  * `good`: 64 linear classes per doubling of the size, each in 8 address regions, all
  * of them lists with the block put there last in front; bitmaps find the first class,
  * and in it the lowest region, that has a block: no step depends on how many blocks
- * there are.  `best`: the same classes, each an ordered tree by (size, address).
+ * there are.  The rest of the block that was split last, the open one, is in no list until
+ * another block is split or put into its class: the next request often takes it out again,
+ * and what was taken from it often comes back, as on a stack.  `best`: the same classes,
+ * each an ordered tree by (size, address).
  *
  * Sizes and addresses are in granules, relative to nothing.  The shelf names blocks by
  * their free nodes (state.h), of which it uses the two list links and the place.
@@ -18,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/model/block.h"
 #include "lib/model/slab.h"
 #include "lib/model/tree.h"
 
@@ -84,6 +88,9 @@ struct soma__shelf {
 	uint64_t groups;      /* those that have a block */
 	uint32_t group_count; /* groups that have memory */
 	uint32_t tag;         /* of the nodes that are on it */
+	/* `good`: the open block's node, or 0; its place while it is in no list, or 0 (no place is 0). */
+	uint32_t open;
+	uint32_t open_place;
 	bool best;
 	union {
 		struct soma__bins *bins[SOMA__GROUPS];
@@ -166,22 +173,33 @@ soma__region(const struct soma__index *index, uint64_t address)
 	return region < SOMA__REGIONS ? (unsigned)region : SOMA__REGIONS - 1;
 }
 
-static inline void
-soma__bins_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t name, uint64_t address,
-	       uint64_t granules)
+static inline unsigned
+soma__place(const struct soma__index *index, uint64_t address, uint64_t granules)
 {
-	unsigned class = soma__class_floor(granules), region = soma__region(index, address);
-	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot = class % SOMA__CLASSES_PER_GROUP;
+	return soma__class_floor(granules) * SOMA__REGIONS + soma__region(index, address);
+}
+
+/* The node is the one put last into the class of its place. */
+static HOT void
+soma__bins_note(struct soma__index *index, struct soma__shelf *shelf, uint32_t name, unsigned place)
+{
+	shelf->bins[place / SOMA__LISTS]->latest[place % SOMA__LISTS / SOMA__REGIONS] = name;
+	soma__node_at(index, name)->place = (uint16_t)place;
+}
+
+/* Puts it into its list. */
+static HOT void
+soma__bins_link(struct soma__index *index, struct soma__shelf *shelf, uint32_t name, unsigned place)
+{
+	unsigned group = place / SOMA__LISTS, list = place % SOMA__LISTS;
+	unsigned slot = list / SOMA__REGIONS, region = list % SOMA__REGIONS;
 	struct soma__bins *bins = shelf->bins[group];
 	struct soma__node *node = soma__node_at(index, name);
-	uint32_t *head = &bins->head[slot * SOMA__REGIONS + region];
-	uint32_t next = *head;
+	uint32_t next = bins->head[list];
 
-	node->place = (uint16_t)(class * SOMA__REGIONS + region);
 	node->shelf_previous = 0;
 	node->shelf_next = next;
-	*head = name;
-	bins->latest[slot] = name;
+	bins->head[list] = name;
 	/* Node 0 is nobody's: writing to it costs less than asking. */
 	soma__node_at(index, next)->shelf_previous = name;
 	bins->regions[slot] |= (uint8_t)(1U << region);
@@ -189,7 +207,56 @@ soma__bins_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t na
 	shelf->groups |= (uint64_t)1 << group;
 }
 
-static inline void
+/* What is in no list yet is put into its own: nothing that anybody can see. */
+static HOT void
+soma__bins_settle(struct soma__index *index, struct soma__shelf *shelf)
+{
+	if (shelf->open_place != 0)
+		soma__bins_link(index, shelf, shelf->open, shelf->open_place);
+	shelf->open_place = 0;
+}
+
+static HOT void
+soma__bins_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t name, uint64_t address,
+	       uint64_t granules)
+{
+	unsigned place = soma__place(index, address, granules);
+
+	/* What was put into the class before has to be behind this one. */
+	if (__builtin_expect(place / SOMA__REGIONS == shelf->open_place / SOMA__REGIONS, 0))
+		soma__bins_settle(index, shelf);
+	soma__bins_note(index, shelf, name, place);
+	soma__bins_link(index, shelf, name, place);
+}
+
+/* Is this the open block, and in no list? */
+static HOT bool
+soma__shelf_has_aside(const struct soma__shelf *shelf, uint32_t name)
+{
+	return shelf->open_place != 0 && shelf->open == name;
+}
+
+/* The open block, in no list, has this place and size now. */
+static HOT void
+soma__bins_move(struct soma__index *index, struct soma__shelf *shelf, uint64_t address, uint64_t granules)
+{
+	unsigned place = soma__place(index, address, granules);
+
+	shelf->open_place = place;
+	soma__bins_note(index, shelf, shelf->open, place);
+}
+
+/* The same for the rest of a block that was split: it becomes the open one. */
+static HOT void
+soma__bins_open(struct soma__index *index, struct soma__shelf *shelf, uint32_t name, uint64_t address,
+		uint64_t granules)
+{
+	soma__bins_settle(index, shelf);
+	shelf->open = name;
+	soma__bins_move(index, shelf, address, granules);
+}
+
+static HOT void
 soma__bins_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t name)
 {
 	struct soma__node *node = soma__node_at(index, name);
@@ -198,8 +265,8 @@ soma__bins_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t
 	unsigned group = place / SOMA__LISTS, slot = list / SOMA__REGIONS, region = list % SOMA__REGIONS;
 	struct soma__bins *bins = shelf->bins[group];
 
-	soma__node_at(index, next)->shelf_previous = previous;
 	node->place = SOMA__NO_PLACE;
+	soma__node_at(index, next)->shelf_previous = previous;
 	if (previous != 0) {
 		soma__node_at(index, previous)->shelf_next = next;
 		return;
@@ -209,6 +276,16 @@ soma__bins_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t
 	bins->regions[slot] &= (uint8_t) ~((unsigned)(next == 0) << region);
 	bins->classes &= ~((uint64_t)(bins->regions[slot] == 0) << slot);
 	shelf->groups &= ~((uint64_t)(bins->classes == 0) << group);
+}
+
+/* Takes out the open block. */
+static HOT void
+soma__bins_close(struct soma__index *index, struct soma__shelf *shelf)
+{
+	if (shelf->open_place == 0)
+		soma__bins_remove(index, shelf, shelf->open);
+	soma__node_at(index, shelf->open)->place = SOMA__NO_PLACE;
+	shelf->open = shelf->open_place = 0;
 }
 
 /* Bits of `bits` from position `from` (0 to 64) on. */
@@ -238,11 +315,11 @@ soma__bins_latest(const struct soma__index *index, const struct soma__shelf *she
 	return node->place / SOMA__REGIONS == class && node->tag == shelf->tag ? name : 0;
 }
 
-static inline uint32_t
-soma__bins_find(const struct soma__shelf *shelf, uint64_t granules)
+/* The first in the lists from the class on, and its place; 0 if there is none. */
+static HOT uint32_t
+soma__bins_first(const struct soma__shelf *shelf, unsigned class, unsigned *place)
 {
-	unsigned class = soma__class_ceiling(granules);
-	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot;
+	unsigned group = class / SOMA__CLASSES_PER_GROUP, slot, list;
 	const struct soma__bins *bins;
 	uint64_t classes = 0;
 
@@ -258,7 +335,19 @@ soma__bins_find(const struct soma__shelf *shelf, uint64_t granules)
 	}
 	bins = shelf->bins[group];
 	slot = (unsigned)__builtin_ctzll(classes);
-	return bins->head[slot * SOMA__REGIONS + (unsigned)__builtin_ctz(bins->regions[slot])];
+	list = slot * SOMA__REGIONS + (unsigned)__builtin_ctz(bins->regions[slot]);
+	*place = group * SOMA__LISTS + list;
+	return bins->head[list];
+}
+
+static HOT uint32_t
+soma__bins_find(const struct soma__shelf *shelf, uint64_t granules)
+{
+	unsigned class = soma__class_ceiling(granules), place = UINT32_MAX;
+	uint32_t name = soma__bins_first(shelf, class, &place);
+
+	/* The open block, if it is in a class from that one on: it was put there last. */
+	return shelf->open_place - class * SOMA__REGIONS <= place - class * SOMA__REGIONS ? shelf->open : name;
 }
 
 void soma__trees_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t node, uint64_t address,
@@ -278,6 +367,25 @@ soma__shelf_put(struct soma__index *index, struct soma__shelf *shelf, uint32_t n
 		soma__bins_put(index, shelf, node, address, granules);
 }
 
+/* The rest of a block that was split. */
+static inline void
+soma__shelf_open(struct soma__index *index, struct soma__shelf *shelf, uint32_t node, uint64_t address,
+		 uint64_t granules)
+{
+	if (shelf->best)
+		soma__trees_put(index, shelf, node, address, granules);
+	else
+		soma__bins_open(index, shelf, node, address, granules);
+}
+
+/* Whoever goes through the lists himself calls this before; NULL is a shelf with nothing on it. */
+static inline void
+soma__shelf_settle(struct soma__index *index, struct soma__shelf *shelf)
+{
+	if (shelf != NULL && !shelf->best)
+		soma__bins_settle(index, shelf);
+}
+
 /* address and granules are those that it was put with. */
 static inline void
 soma__shelf_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_t node, uint64_t address,
@@ -285,11 +393,13 @@ soma__shelf_remove(struct soma__index *index, struct soma__shelf *shelf, uint32_
 {
 	if (shelf->best)
 		soma__trees_remove(index, shelf, address, granules);
+	else if (__builtin_expect(node == shelf->open, 0))
+		soma__bins_close(index, shelf);
 	else
 		soma__bins_remove(index, shelf, node);
 }
 
 /* The last in the shelf's order (the largest): what a release takes first. */
-uint32_t soma__shelf_last(const struct soma__index *index, const struct soma__shelf *shelf);
+uint32_t soma__shelf_last(struct soma__index *index, struct soma__shelf *shelf);
 
 #endif

@@ -95,17 +95,19 @@ soma__keep_of(const struct soma_model *model, const struct soma__node *node)
 	return keep;
 }
 
-/* The free block [address, end) goes where its node's state says. */
+/* The free block [address, end) goes where its node's state says; `open`: as its shelf's open one. */
 static HOT void
 soma__keep_put(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name,
-	       uint64_t address, uint64_t end)
+	       uint64_t address, uint64_t end, const bool open)
 {
 	struct soma__block *block = soma__block_at(model, name);
 
 	block->node = node_name;
-	block->size = end - address < UINT32_MAX ? (uint32_t)(end - address) : UINT32_MAX;
+	soma__block_set_size(block, end - address);
 	soma__node_at(&model->index, node_name)->block = name;
-	if (keep->state != SOMA__NODE_PARKED)
+	if (keep->state != SOMA__NODE_PARKED && open)
+		soma__shelf_open(&model->index, keep->shelf, node_name, address, end - address);
+	else if (keep->state != SOMA__NODE_PARKED)
 		soma__shelf_put(&model->index, keep->shelf, node_name, address, end - address);
 	if (keep->state != SOMA__NODE_COMPLETE)
 		soma__pending_file(model, keep->stream, node_name, address, end - address);
@@ -115,10 +117,10 @@ soma__keep_put(struct soma_model *model, const struct soma__keep *keep, uint32_t
 
 static HOT void
 soma__keep_in(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint32_t node_name,
-	      uint64_t address, uint64_t end)
+	      uint64_t address, uint64_t end, const bool open)
 {
 	soma__block_set_kind(soma__block_at(model, name), SOMA__BLOCK_FREE);
-	soma__keep_put(model, keep, name, node_name, address, end);
+	soma__keep_put(model, keep, name, node_name, address, end, open);
 }
 
 /* The opposite; the node keeps its state. */
@@ -152,6 +154,12 @@ soma__keep_drop(struct soma_model *model, const struct soma__keep *keep, uint32_
 	soma__node_give(&model->index, node_name);
 }
 
+static HOT bool
+soma__is_free(const struct soma_model *model, uint32_t name)
+{
+	return name != 0 && soma__block_kind(soma__block_at(model, name)) == SOMA__BLOCK_FREE;
+}
+
 /* Can this neighbour join a block whose node has the tag? */
 static HOT bool
 soma__keep_joins(const struct soma_model *model, uint32_t tag, uint64_t barrier, uint32_t neighbour)
@@ -162,7 +170,7 @@ soma__keep_joins(const struct soma_model *model, uint32_t tag, uint64_t barrier,
 	if (neighbour == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE)
 		return false;
 	node = soma__node_at(&model->index, block->node);
-	return node->tag == tag && node->position >= barrier;
+	return node->tag == tag && (barrier == 0 || node->position >= barrier);
 }
 
 /* What a block is part of once it is joined. */
@@ -216,7 +224,7 @@ soma__keep_file(struct soma_model *model, const struct soma__keep *keep, uint32_
 
 	if (joined.node != 0)
 		soma__keep_drop(model, keep, joined.node);
-	soma__keep_in(model, keep, joined.name, node_name, joined.address, joined.end);
+	soma__keep_in(model, keep, joined.name, node_name, joined.address, joined.end, false);
 }
 
 /* The node of the stream's latest free. */
@@ -250,7 +258,7 @@ soma__pending_renew(struct soma_model *model, struct soma__stream *stream, uint3
  * A neighbour's node is kept: it only moves to the end of the stream's list. */
 static HOT void
 soma__keep_pending(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint32_t name,
-		   uint64_t address, uint64_t end, uint64_t position)
+		   uint64_t address, uint64_t end, uint64_t position, const bool open)
 {
 	const struct soma__keep keep = { .shelf = stream->own[pool],
 					 .stream = stream,
@@ -265,7 +273,64 @@ soma__keep_pending(struct soma_model *model, struct soma__stream *stream, unsign
 	} else {
 		soma__pending_renew(model, stream, joined.node, position);
 	}
-	soma__keep_in(model, &keep, joined.name, joined.node, joined.address, joined.end);
+	soma__keep_in(model, &keep, joined.name, joined.node, joined.address, joined.end, open);
+}
+
+/* The open block, while it is in no list, gives `granules` of its front to a new block, or takes
+ * them back from the one before it: it keeps record and node. */
+
+static HOT void
+soma__keep_move(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint64_t address,
+		uint64_t end)
+{
+	struct soma__block *open = soma__block_at(model, name);
+	uint64_t before = soma__block_address(open);
+
+	if (keep->state != SOMA__NODE_COMPLETE)
+		soma__pending_unfile(model, keep->stream, open->node, before, end - before);
+	open->head += address - before;
+	soma__block_set_size(open, end - address);
+	soma__bins_move(&model->index, keep->shelf, address, end - address);
+	if (keep->state != SOMA__NODE_COMPLETE)
+		soma__pending_file(model, keep->stream, open->node, address, end - address);
+}
+
+static HOT uint32_t
+soma__keep_cut(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint64_t address,
+	       uint64_t granules, uint64_t end)
+{
+	uint32_t taken_name = soma__slab_take(&model->blocks, sizeof(struct soma__block), SOMA__NAME_UNIT);
+	struct soma__block *open = soma__block_at(model, name), *taken = soma__block_at(model, taken_name);
+	uint32_t previous = open->previous;
+
+	if (keep->state == SOMA__NODE_COMPLETE && previous == 0 && open->next == 0)
+		soma__segment_set_idle(model, soma__block_segment(open), false);
+	taken->head = open->head;
+	soma__block_set_kind(taken, SOMA__BLOCK_LIVE);
+	taken->previous = previous;
+	taken->next = name;
+	open->previous = taken_name;
+	if (previous != 0)
+		soma__block_at(model, previous)->next = taken_name;
+	else
+		soma__segment_at(model, soma__block_segment(open))->first = taken_name;
+	soma__keep_move(model, keep, name, address + granules, end);
+	return taken_name;
+}
+
+/* The live block before the open one of the stream's own shelf joins it, and nothing else. */
+static HOT void
+soma__keep_give_back(struct soma_model *model, struct soma__stream *stream, struct soma__shelf *shelf,
+		     uint32_t name, uint64_t position)
+{
+	const struct soma__keep keep = { .shelf = shelf, .stream = stream, .state = SOMA__NODE_PENDING };
+	const struct soma__block *block = soma__block_at(model, name);
+	uint32_t next = block->next;
+	uint64_t end = soma__free_block_end(model, soma__block_at(model, next));
+
+	soma__pending_renew(model, stream, keep.shelf->open, position);
+	soma__keep_move(model, &keep, next, soma__block_address(block), end);
+	soma__block_erase(model, name);
 }
 
 /* Takes `granules` from the front of a free block of size pool `pool`; what is left
@@ -278,13 +343,19 @@ soma__keep_take(struct soma_model *model, const struct soma__keep *keep, unsigne
 	struct soma__block *block = soma__block_at(model, name);
 	uint64_t address = soma__block_address(block), end = soma__free_block_end(model, block);
 	uint64_t left = end - address - granules;
+	bool splits = left != 0 && soma__bytes(model, left) >= model->policy.pools[pool].split_min;
 
 	soma__lookup_fetch(&model->lookup, address);
+	if (splits && keep->state != SOMA__NODE_PARKED && soma__shelf_has_aside(keep->shelf, node_name)) {
+		if (keep->state == SOMA__NODE_COMPLETE)
+			model->stats.active += soma__bytes(model, granules);
+		return soma__keep_cut(model, keep, name, address, granules, end);
+	}
 	soma__keep_out(model, keep, block, address, end);
-	if (left != 0 && soma__bytes(model, left) >= model->policy.pools[pool].split_min) {
+	if (splits) {
 		uint32_t rest = soma__block_split(model, name, granules);
 
-		soma__keep_put(model, keep, rest, node_name, address + granules, end);
+		soma__keep_put(model, keep, rest, node_name, address + granules, end, true);
 	} else {
 		granules += left;
 		soma__keep_drop(model, keep, node_name);

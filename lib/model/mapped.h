@@ -101,7 +101,7 @@ soma__mapped_file(struct soma_model *model, uint32_t name, uint32_t node_name)
 	soma__node_at(&model->index, node_name)->tag = tag;
 	soma__node_at(&model->index, node_name)->position = beside;
 	model->mapped.idle_pages += soma__whole_pages(model, address, end);
-	soma__keep_in(model, &keep, name, node_name, address, end);
+	soma__keep_in(model, &keep, name, node_name, address, end, false);
 	if (beside & SOMA__BESIDE_HOLE_BEFORE)
 		soma__hole_refresh(model, soma__block_at(model, name)->previous);
 	if (beside & SOMA__BESIDE_HOLE_BEHIND)

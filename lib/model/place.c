@@ -57,13 +57,14 @@ find_followed(struct soma_model *model, struct soma__stream *stream, unsigned po
 /* A block of the request's own class, rounding down, that is large enough after all: 0 if
  * none is among the first of its lists. */
 static uint32_t
-find_near(const struct soma_model *model, const struct soma__shelf *shelf, uint64_t granules)
+find_near(struct soma_model *model, struct soma__shelf *shelf, uint64_t granules)
 {
 	unsigned class = soma__class_floor(granules), group = class / SOMA__CLASSES_PER_GROUP;
 	const uint32_t *heads;
 
 	if (shelf == NULL || shelf->best || group >= shelf->group_count)
 		return 0;
+	soma__shelf_settle(&model->index, shelf);
 	heads = &shelf->bins[group]->head[class % SOMA__CLASSES_PER_GROUP * SOMA__REGIONS];
 	for (unsigned region = 0; region < SOMA__REGIONS; region++) {
 		uint32_t node = heads[region];
@@ -79,7 +80,7 @@ find_near(const struct soma_model *model, const struct soma__shelf *shelf, uint6
 
 /* The same, on the shelves of steps 1 and 2. */
 static uint32_t
-find_near_shelved(const struct soma_model *model, const struct soma__stream *stream, unsigned pool,
+find_near_shelved(struct soma_model *model, const struct soma__stream *stream, unsigned pool,
 		  uint64_t granules)
 {
 	uint32_t node = 0;

@@ -45,8 +45,10 @@ soma__shelf_find(const struct soma_model *model, const struct soma__shelf *shelf
 {
 	uint32_t node;
 
-	if (shelf == NULL || shelf->groups == 0)
+	if (shelf == NULL)
 		return 0;
+	if (shelf->groups == 0)
+		return shelf->open != 0 && soma__node_holds(model, shelf->open, granules) ? shelf->open : 0;
 	if (shelf->best)
 		return soma__trees_find(&model->index, shelf, granules);
 	node = soma__bins_latest(&model->index, shelf, granules);

@@ -140,7 +140,7 @@ file(struct soma_model *model, const struct soma__queued *queued)
 
 	soma__lookup_remove(&model->lookup, block);
 	soma__keep_pending(model, model->streams[soma__queued_slot(queued)], pool, queued->block,
-			   soma__block_address(block), soma__block_end(model, block), queued->position);
+			   soma__block_address(block), soma__block_end(model, block), queued->position, false);
 }
 
 void

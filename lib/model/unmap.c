@@ -53,7 +53,7 @@ head_before(const struct soma__shelf *shelf, unsigned class, unsigned region)
 
 /* The first with a whole page, in descending order of the shelf; 0 if none. */
 static uint32_t
-largest_on(const struct soma_model *model, const struct soma__shelf *shelf)
+largest_on(struct soma_model *model, struct soma__shelf *shelf)
 {
 	uint32_t name = soma__shelf_last(&model->index, shelf);
 
@@ -69,7 +69,7 @@ largest_on(const struct soma_model *model, const struct soma__shelf *shelf)
 
 /* The smallest that surely has all of the pages, else one of the largest. */
 static uint32_t
-victim(const struct soma_model *model, uint64_t pages)
+victim(struct soma_model *model, uint64_t pages)
 {
 	uint64_t enough = (pages + 1) << model->mapped.page_shift;
 	uint32_t node = 0;
