@@ -16,9 +16,9 @@ soma__queue_create(struct soma_model *model)
 	while (count < 2 * model->policy.batch)
 		count *= 2;
 	queue->mask = count - 1;
-	queue->shift = 64U - 1U - (unsigned)__builtin_ctz(count);
+	queue->shift = 64U - 2U - (unsigned)__builtin_ctz(count);
 	queue->ring = soma__arena_calloc(model->arena, count * sizeof *queue->ring, 64);
-	queue->latest = soma__arena_calloc(model->arena, (size_t)2 * count * sizeof *queue->latest, 64);
+	queue->latest = soma__arena_calloc(model->arena, (size_t)4 * count * sizeof *queue->latest, 64);
 	return queue->ring != NULL && queue->latest != NULL;
 }
 
