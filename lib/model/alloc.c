@@ -80,7 +80,7 @@ static HOT enum soma_status
 commit_queued(struct soma_model *model, struct soma__stream *stream, uint64_t size, uint32_t name,
 	      struct soma_model_alloc *alloc)
 {
-	*soma__lookup_entry(&model->lookup, soma__block_at(model, name)->entry) = name;
+	soma__lookup_revive(&model->lookup, soma__block_at(model, name), name);
 	alloc->wait_stream = alloc->wait_seq = 0;
 	return commit(model, stream, size, name, alloc);
 }
@@ -284,7 +284,7 @@ free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
 	uint64_t position = stream->submitted++;
 
 	soma__discharge(model, block, end - address);
-	soma__lookup_remove(&model->lookup, block);
+	soma__lookup_remove(&model->lookup, block, name);
 	if (same && !model->policy.per_stream) {
 		soma__keep_pending(model, stream, segment->pool, name, address, end, position, false);
 	} else if (same && segment->stream == stream->id) {
@@ -322,13 +322,13 @@ static __attribute__((noinline)) enum soma_status
 free_before_open(struct soma_model *model, struct soma__stream *stream, struct soma__shelf *shelf,
 		 uint32_t name)
 {
-	const struct soma__block *block = soma__block_at(model, name);
+	struct soma__block *block = soma__block_at(model, name);
 	uint64_t address = soma__block_address(block);
 	uint64_t end = soma__block_address(soma__block_at(model, block->next));
 	uint64_t position = stream->submitted++;
 
 	soma__discharge(model, block, end - address);
-	soma__lookup_remove(&model->lookup, block);
+	soma__lookup_remove(&model->lookup, block, name);
 	if (soma__shelf_has_aside(shelf, shelf->open) && !soma__is_free(model, block->previous))
 		soma__keep_give_back(model, stream, shelf, name, position);
 	else

@@ -8,6 +8,9 @@
 
 #define FIRST_COUNT 8
 
+/* From so many lines (1 MiB) on the table grows in small steps. */
+#define LARGE_COUNT ((uint32_t)1 << 14)
+
 /* What so large a count was is forgotten: it stays. */
 #define PASSED_MAX UINT8_MAX
 
@@ -74,15 +77,71 @@ soma__lookup_come_back(struct soma__lookup *lookup, uint32_t own, uint32_t line)
 			lookup->passed[own]--;
 }
 
-/* By a half and by a third in turn, at three entries to four places: 11 to 16 bytes an
- * entry.  A line's number is the upper part of the hash, so that both tables are passed
- * over in order. */
+uint32_t
+soma__lookup_recall(const struct soma__lookup *lookup, const struct soma__block *block, uint32_t record)
+{
+	uint32_t number = soma__lookup_line(lookup, soma__lookup_hash(soma__block_address(block)));
+
+	for (;; number = next_line(lookup, number))
+		for (unsigned i = 0; i < SOMA__LINE_ENTRIES; i++)
+			if (soma__link_record(lookup->lines[number].link[i]) == record)
+				return number * SOMA__LINE_ENTRIES + i;
+}
+
+/* ---- growth ---- */
+
+/* The last hash, of the 40 bits, whose own line is this one. */
+static uint64_t
+last_hash(const struct soma__lookup *lookup, uint32_t line)
+{
+	uint64_t upper = ((((uint64_t)line + 1) << 32) - 1) / lookup->count;
+
+	return upper << (SOMA__ADDRESS_BITS - 32) | (((uint64_t)1 << (SOMA__ADDRESS_BITS - 32)) - 1);
+}
+
+/* The hash of an entry: the last one that ends in its 31 bits and can be in this line.  The one
+ * before, which is 2^31 less, is beyond the reach. */
+static uint64_t
+hash_of(uint64_t last, uint32_t lower)
+{
+	return (last - ((last - (lower >> 1)) & (UINT32_MAX >> 1))) << (64 - SOMA__ADDRESS_BITS);
+}
+
+/* A line's number is the upper part of the hash, so that both tables are passed over in order;
+ * and nothing but them is read, unless the table is so small that the blocks have to be asked. */
+static void
+move_entries(struct soma__lookup *to, const struct soma__lookup *from, const struct soma__slab *blocks)
+{
+	for (uint32_t number = 0; number < from->count; number++) {
+		const struct soma__line *line = &from->lines[number];
+		uint64_t last = from->ask ? 0 : last_hash(from, number);
+
+		for (unsigned i = 0; i < SOMA__LINE_ENTRIES; i++) {
+			uint64_t hash = hash_of(last, line->hash[i]);
+
+			if (line->hash[i] == 0)
+				continue;
+			if (from->ask)
+				hash = soma__lookup_hash(
+					soma__block_address(soma__lookup_block(blocks, line->link[i])));
+			soma__lookup_enter(to, hash, line->link[i]);
+		}
+	}
+}
+
+/* At three entries to four places; large tables by an eighth: 11 to 12 bytes an entry. */
+static uint32_t
+next_count(uint32_t count)
+{
+	if (count < FIRST_COUNT)
+		return FIRST_COUNT;
+	return count + (count < LARGE_COUNT ? count / 2 : count / 8);
+}
+
 bool
 soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks, struct soma__arena *arena)
 {
-	uint32_t old = lookup->count;
-	uint32_t count = (old & (old - 1)) == 0 ? old / 2 * 3 : old / 3 * 4;
-	struct soma__lookup wider = { .count = old != 0 ? count : FIRST_COUNT };
+	struct soma__lookup wider = { .count = next_count(lookup->count) };
 
 	wider.grow_at = wider.count / 4 * 3 * SOMA__LINE_ENTRIES;
 	wider.lines = soma__arena_calloc(arena, (size_t)wider.count * sizeof *wider.lines, 64);
@@ -93,16 +152,9 @@ soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks, 
 		return false;
 	}
 	set_reach(&wider, 1);
-	for (uint32_t number = 0; number < old; number++)
-		for (unsigned i = 0; i < SOMA__LINE_ENTRIES; i++) {
-			uint32_t link = lookup->lines[number].link[i];
-			struct soma__block *block = soma__lookup_block(blocks, link);
-
-			if (lookup->lines[number].hash[i] != 0)
-				soma__lookup_put(&wider, block, soma__block_address(block), link);
-		}
-	soma__arena_free(arena, lookup->lines, (size_t)old * sizeof *lookup->lines);
-	soma__arena_free(arena, lookup->passed, old);
+	move_entries(&wider, lookup, blocks);
+	soma__arena_free(arena, lookup->lines, (size_t)lookup->count * sizeof *lookup->lines);
+	soma__arena_free(arena, lookup->passed, lookup->count);
 	*lookup = wider;
 	return true;
 }

@@ -9,7 +9,9 @@
  * granules of lines near each other apart: whether a pointer is live is known from the line
  * alone.  (In a small table they do not; there the records are asked as well.)
  *
- * A block knows its entry, so that only a pointer from outside is looked up.
+ * A block knows where its entry was put, so that only a pointer from outside is looked up.
+ * When the table grows, blocks are not told: they are in no order that memory is fast in.  The
+ * entry names its record, so that an old place is seen to be one; what is free has no link.
  */
 #ifndef SOMA_LIB_MODEL_LOOKUP_H
 #define SOMA_LIB_MODEL_LOOKUP_H
@@ -144,9 +146,29 @@ soma__line_set(uint32_t hash[SOMA__LINE_ENTRIES], unsigned i, uint32_t value)
 #endif
 
 static inline uint32_t *
-soma__lookup_entry(const struct soma__lookup *lookup, uint32_t entry)
+soma__lookup_link(const struct soma__lookup *lookup, uint32_t entry)
 {
 	return &lookup->lines[entry / SOMA__LINE_ENTRIES].link[entry % SOMA__LINE_ENTRIES];
+}
+
+/* The entry of a block that has one, and is not where it was put. */
+uint32_t soma__lookup_recall(const struct soma__lookup *lookup, const struct soma__block *block,
+			     uint32_t record);
+
+static inline uint32_t
+soma__lookup_entry(const struct soma__lookup *lookup, const struct soma__block *block, uint32_t record)
+{
+	if (__builtin_expect(soma__link_record(*soma__lookup_link(lookup, block->entry)) != record, 0))
+		return soma__lookup_recall(lookup, block, record);
+	return block->entry;
+}
+
+/* The block serves again: its entry is no longer marked. */
+static inline void
+soma__lookup_revive(const struct soma__lookup *lookup, struct soma__block *block, uint32_t record)
+{
+	block->entry = soma__lookup_entry(lookup, block, record);
+	*soma__lookup_link(lookup, block->entry) = record;
 }
 
 /* What the first entry that has the hash does not settle. */
@@ -178,7 +200,7 @@ soma__lookup_live(const struct soma__lookup *lookup, const struct soma__slab *bl
 	return link != NULL ? link : soma__lookup_search(lookup, blocks, granule);
 }
 
-/* The granule will be put soon. */
+/* The granule will be put soon, or taken out. */
 static inline void
 soma__lookup_fetch(const struct soma__lookup *lookup, uint64_t granule)
 {
@@ -188,11 +210,10 @@ soma__lookup_fetch(const struct soma__lookup *lookup, uint64_t granule)
 /* An entry whose own line is full. */
 uint32_t soma__lookup_displace(struct soma__lookup *lookup, uint64_t hash);
 
-/* The granule must not be there; the entry must have been reserved. */
-static inline void
-soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_t granule, uint32_t record)
+/* The entry of a hash that is not there; it must have been reserved. */
+static inline uint32_t
+soma__lookup_enter(struct soma__lookup *lookup, uint64_t hash, uint32_t link)
 {
-	uint64_t hash = soma__lookup_hash(granule);
 	uint32_t number = soma__lookup_line(lookup, hash);
 	unsigned empty = soma__line_find(lookup->lines[number].hash, 0);
 	uint32_t entry = number * SOMA__LINE_ENTRIES + empty;
@@ -202,9 +223,16 @@ soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_
 		entry = soma__lookup_displace(lookup, hash);
 	line = &lookup->lines[entry / SOMA__LINE_ENTRIES];
 	soma__line_set(line->hash, entry % SOMA__LINE_ENTRIES, soma__hash_lower(hash));
-	line->link[entry % SOMA__LINE_ENTRIES] = record;
-	block->entry = entry;
+	line->link[entry % SOMA__LINE_ENTRIES] = link;
 	lookup->used++;
+	return entry;
+}
+
+/* The granule must not be there. */
+static inline void
+soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_t granule, uint32_t record)
+{
+	block->entry = soma__lookup_enter(lookup, soma__lookup_hash(granule), record);
 }
 
 /* An entry in this line, and not in its own, goes. */
@@ -212,12 +240,13 @@ void soma__lookup_come_back(struct soma__lookup *lookup, uint32_t own, uint32_t 
 
 /* Takes out a block's entry, marked or not. */
 static inline void
-soma__lookup_remove(struct soma__lookup *lookup, const struct soma__block *block)
+soma__lookup_remove(struct soma__lookup *lookup, const struct soma__block *block, uint32_t record)
 {
-	uint32_t entry = block->entry, number = entry / SOMA__LINE_ENTRIES;
+	uint32_t entry = soma__lookup_entry(lookup, block, record), number = entry / SOMA__LINE_ENTRIES;
 	uint32_t own = soma__lookup_line(lookup, soma__lookup_hash(soma__block_address(block)));
 
 	soma__line_set(lookup->lines[number].hash, entry % SOMA__LINE_ENTRIES, 0);
+	*soma__lookup_link(lookup, entry) = 0;
 	lookup->used--;
 	if (__builtin_expect(own != number, 0))
 		soma__lookup_come_back(lookup, own, number);

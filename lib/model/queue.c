@@ -108,7 +108,7 @@ fetch(const struct soma_model *model, const struct soma__queued *const queued[],
 	for (uint32_t i = 0; i < count; i++) {
 		const struct soma__block *block = soma__block_at(model, queued[i]->block);
 
-		__builtin_prefetch(soma__lookup_entry(&model->lookup, block->entry), 1);
+		soma__lookup_fetch(&model->lookup, soma__block_address(block));
 		names[2 * i] = block->previous;
 		names[2 * i + 1] = block->next;
 		__builtin_prefetch(soma__block_at(model, block->previous), 1);
@@ -138,7 +138,7 @@ file(struct soma_model *model, const struct soma__queued *queued)
 	const struct soma__block *block = soma__block_at(model, queued->block);
 	unsigned pool = soma__segment_at(model, soma__block_segment(block))->pool;
 
-	soma__lookup_remove(&model->lookup, block);
+	soma__lookup_remove(&model->lookup, block, queued->block);
 	soma__keep_pending(model, model->streams[soma__queued_slot(queued)], pool, queued->block,
 			   soma__block_address(block), soma__block_end(model, block), queued->position, false);
 }
