@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include <jemalloc/jemalloc.h>
@@ -228,17 +229,11 @@ soma__arena_destroy(struct soma__arena *arena)
 
 /* ---- memory --------------------------------------------------------------- */
 
+/* The same memory, once it is known whether it was to be had. */
 static void *
-allocate(struct soma__arena *arena, size_t size, size_t alignment, int more_flags)
+result(struct soma__arena *arena, void *memory, size_t size)
 {
-	void *p = NULL;
-
-	if (alignment < ALIGNMENT_MIN)
-		alignment = ALIGNMENT_MIN;
-	if (!is_injected())
-		p = JE(mallocx)(size == 0 ? 1 : size,
-				arena->flags | more_flags | MALLOCX_LG_ALIGN(__builtin_ctzl(alignment)));
-	if (p != NULL) {
+	if (memory != NULL) {
 		const char *pages = soma__pages_turned(&arena->pages);
 
 		if (pages != NULL)
@@ -248,7 +243,22 @@ allocate(struct soma__arena *arena, size_t size, size_t alignment, int more_flag
 		soma__fail(OUT_OF_HOST_MEMORY, "no memory for %" PRIu64 " bytes of records", size);
 		soma__error_sizes(size, 0, 0, 0);
 	}
-	return p;
+	return memory;
+}
+
+static void *
+from_jemalloc(struct soma__arena *arena, size_t size, size_t alignment, int more_flags)
+{
+	if (alignment < ALIGNMENT_MIN)
+		alignment = ALIGNMENT_MIN;
+	return JE(mallocx)(size == 0 ? 1 : size,
+			   arena->flags | more_flags | MALLOCX_LG_ALIGN(__builtin_ctzl(alignment)));
+}
+
+static void *
+allocate(struct soma__arena *arena, size_t size, size_t alignment, int more_flags)
+{
+	return result(arena, is_injected() ? NULL : from_jemalloc(arena, size, alignment, more_flags), size);
 }
 
 void *
@@ -270,6 +280,46 @@ soma__arena_free(struct soma__arena *arena, void *memory, size_t size)
 	(void)size;
 	if (memory != NULL)
 		JE(dallocx)(memory, arena->flags);
+}
+
+/* Smaller tables are jemalloc's. */
+#define TABLE_MIN ((size_t)256 << 10)
+#define TABLE_MAX ((size_t)1 << 48)
+
+static void *
+move_table(struct soma__arena *arena, void *memory, size_t old, size_t size)
+{
+	void *table = size >= TABLE_MIN ? soma__pages_table(&arena->pages, size, old == 0)
+					: from_jemalloc(arena, size, 64, MALLOCX_ZERO);
+
+	if (table != NULL && old != 0)
+		memcpy(table, memory, old);
+	if (table != NULL)
+		soma__arena_free_table(arena, memory, old);
+	return table;
+}
+
+void *
+soma__arena_grow_table(struct soma__arena *arena, void *memory, size_t old, size_t size)
+{
+	void *table = NULL;
+
+	if (is_injected() || size > TABLE_MAX)
+		return result(arena, NULL, size);
+	if (old >= TABLE_MIN && soma__pages_extend(&arena->pages, memory, old, size))
+		table = memory;
+	else
+		table = move_table(arena, memory, old, size);
+	return result(arena, table, size);
+}
+
+void
+soma__arena_free_table(struct soma__arena *arena, void *memory, size_t size)
+{
+	if (size >= TABLE_MIN)
+		soma__pages_give(&arena->pages, memory, size);
+	else
+		soma__arena_free(arena, memory, size);
 }
 
 enum soma_status

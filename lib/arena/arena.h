@@ -39,6 +39,17 @@ void *soma__arena_calloc(struct soma__arena *arena, size_t size, size_t alignmen
 /* `size` is what was asked for.  NULL is allowed. */
 void soma__arena_free(struct soma__arena *arena, void *memory, size_t size);
 
+/*
+ * A table: `old` bytes at `memory` (NULL and 0: none yet) become `size`, which is more, aligned
+ * to 64; what is new is zero.  A large one mostly grows where it is, by pages, so that it may
+ * grow in small steps; but it may also move.  One that is made large is expected to be written
+ * as a whole.  NULL without memory, and the table is as it was.
+ */
+void *soma__arena_grow_table(struct soma__arena *arena, void *memory, size_t old, size_t size);
+
+/* `size` is what it has.  NULL is allowed. */
+void soma__arena_free_table(struct soma__arena *arena, void *memory, size_t size);
+
 /* Bytes obtained and what kind of pages they are on.  Slow (reads smaps). */
 enum soma_status soma__arena_info(const struct soma__arena *arena, struct soma_memory_info *info);
 

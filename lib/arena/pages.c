@@ -15,11 +15,17 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #ifndef MAP_HUGE_2MB
 #define MAP_HUGE_2MB (21 << 26)
 #endif
 
 #define CHUNK SOMA__PAGES_CHUNK
+
+/* Addresses cost nothing, and a table that outgrows its own is copied. */
+#define ROOM 32
 
 static size_t
 page_size(void)
@@ -90,6 +96,24 @@ reserve_slots(struct soma__pages *pages, size_t more)
 	return true;
 }
 
+/* Those behind it that could not have their own place move up. */
+static void
+remove_slot(struct soma__pages *pages, struct soma__chunk *chunk)
+{
+	size_t mask = pages->slots - 1, hole = (size_t)(chunk - pages->table);
+
+	for (size_t i = (hole + 1) & mask; pages->table[i].number != 0; i = (i + 1) & mask) {
+		size_t home = home_slot(pages, pages->table[i].number);
+
+		if (((i - home) & mask) >= ((i - hole) & mask)) {
+			pages->table[hole] = pages->table[i];
+			hole = i;
+		}
+	}
+	pages->table[hole] = (struct soma__chunk){ 0 };
+	pages->chunks--;
+}
+
 bool
 soma__pages_owns(const struct soma__pages *pages, uintptr_t address)
 {
@@ -98,9 +122,9 @@ soma__pages_owns(const struct soma__pages *pages, uintptr_t address)
 
 /* ---- ranges --------------------------------------------------------------- */
 
-/* `size` is whole chunks. */
+/* Addresses between two pages without access, and without access themselves; `size` is whole chunks. */
 static char *
-map_plain(size_t size, size_t alignment)
+map_addresses(size_t size, size_t alignment)
 {
 	size_t page = page_size();
 	size_t room = size + alignment + 2 * page;
@@ -110,16 +134,29 @@ map_plain(size_t size, size_t alignment)
 	if (raw == NULL)
 		return NULL;
 	char *body = (char *)(((uintptr_t)raw + page + alignment - 1) & ~(uintptr_t)(alignment - 1));
-	if (mprotect(body, size, PROT_READ | PROT_WRITE) != 0) {
-		munmap(raw, room);
-		return NULL;
-	}
 	char *end = body + size + page;
 	if (body - page > raw)
 		munmap(raw, (size_t)(body - page - raw));
 	if (raw + room > end)
 		munmap(end, (size_t)(raw + room - end));
 	return body;
+}
+
+static bool
+open_addresses(void *address, size_t size)
+{
+	return mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
+}
+
+static char *
+map_plain(size_t size, size_t alignment)
+{
+	char *body = map_addresses(size, alignment);
+
+	if (body == NULL || open_addresses(body, size))
+		return body;
+	munmap(body - page_size(), size + 2 * page_size());
+	return NULL;
 }
 
 static char *
@@ -136,10 +173,10 @@ unmap_range(const struct soma__chunk *first)
 	munmap((char *)(first->number * CHUNK) - guard, first->range * CHUNK + 2 * guard);
 }
 
+/* The first chunk gets like.range. */
 static void
-add_range(struct soma__pages *pages, char *address, size_t size, struct soma__chunk like)
+add_chunks(struct soma__pages *pages, char *address, size_t size, struct soma__chunk like)
 {
-	like.range = (uint32_t)(size / CHUNK);
 	for (size_t at = 0; at < size; at += CHUNK) {
 		like.number = (uintptr_t)(address + at) / CHUNK;
 		*slot_of(pages, like.number) = like;
@@ -171,7 +208,7 @@ leave_small_stage(struct soma__pages *pages)
 
 	pages->huge = true;
 	for (size_t i = 0; i < pages->slots; i++)
-		if (pages->table[i].number != 0 && !pages->table[i].metadata)
+		if (pages->table[i].number != 0 && !pages->table[i].metadata && !pages->table[i].slack)
 			transparent &= make_huge(&pages->table[i]);
 	if (first_time)
 		atomic_store(&pages->turned, transparent ? "transparent huge" : "plain");
@@ -208,7 +245,8 @@ map_locked(struct soma__pages *pages, size_t size, size_t alignment, bool metada
 		return NULL;
 	if (!like.explicit_huge) /* both fail harmlessly on a kernel without huge pages */
 		(void)madvise(address, size, like.huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-	add_range(pages, address, size, like);
+	like.range = (uint32_t)(size / CHUNK);
+	add_chunks(pages, address, size, like);
 	return address;
 }
 
@@ -286,6 +324,144 @@ soma__pages_decommit(struct soma__pages *pages, void *address, size_t size)
 		chunk->committed -= (uint32_t)part;
 		give_back(chunk, at, part);
 	}
+	pthread_mutex_unlock(&pages->mutex);
+}
+
+/* ---- tables --------------------------------------------------------------- */
+
+static size_t
+chunks_for(size_t size)
+{
+	return (size + CHUNK - 1) / CHUNK;
+}
+
+/* A huge page under the last chunk may add a quarter to a table. */
+static bool
+has_slack(size_t size)
+{
+	return chunks_for(size) * CHUNK - size > size / 4;
+}
+
+/* The table's chunk `i`, of which what is before `old` may have been written, when the
+ * table becomes this large. */
+static void
+settle_chunk(struct soma__pages *pages, char *table, size_t i, size_t old, size_t size)
+{
+	struct soma__chunk *chunk = chunk_of(pages, table + i * CHUNK);
+	bool last = (i + 1) * CHUNK >= size;
+
+	chunk->slack = last && has_slack(size);
+	if (pages->huge && !chunk->huge && !chunk->slack)
+		(void)make_huge(chunk);
+	else if (!chunk->huge && i * CHUNK >= old)
+		(void)madvise(table + i * CHUNK, CHUNK, MADV_NOHUGEPAGE);
+	chunk->committed = (uint32_t)(last ? size - i * CHUNK : CHUNK);
+}
+
+/* Its chunks up to `size` are there, and have access. */
+static void
+commit_table(struct soma__pages *pages, char *table, size_t old, size_t size)
+{
+	pages->committed += size - old;
+	if (pages->want_huge && !pages->huge && pages->committed >= SOMA__PAGES_SMALL)
+		leave_small_stage(pages);
+	for (size_t i = old / CHUNK; i * CHUNK < size; i++)
+		settle_chunk(pages, table, i, old, size);
+}
+
+static bool
+extend_locked(struct soma__pages *pages, char *table, size_t old, size_t size)
+{
+	const struct soma__chunk *first = chunk_of(pages, table);
+	size_t had = chunks_for(old), wanted = chunks_for(size);
+
+	if (wanted > first->range)
+		return false;
+	if (wanted > had && !first->explicit_huge) {
+		if (!reserve_slots(pages, wanted - had) ||
+		    !open_addresses(table + had * CHUNK, (wanted - had) * CHUNK))
+			return false;
+		add_chunks(pages, table + had * CHUNK, (wanted - had) * CHUNK,
+			   (struct soma__chunk){ .slack = true });
+	}
+	commit_table(pages, table, old, size);
+	return true;
+}
+
+bool
+soma__pages_extend(struct soma__pages *pages, void *table, size_t old, size_t size)
+{
+	pthread_mutex_lock(&pages->mutex);
+	bool done = extend_locked(pages, table, old, size);
+	pthread_mutex_unlock(&pages->mutex);
+	return done;
+}
+
+/* Huge pages that are set aside cannot be had one after the other at one address: half as many again. */
+static char *
+table_explicit(struct soma__pages *pages, size_t size)
+{
+	struct soma__chunk like = { .huge = true, .explicit_huge = true };
+	size_t room = chunks_for(size + size / 2) * CHUNK;
+
+	if (!pages->huge || room / CHUNK > UINT32_MAX || !reserve_slots(pages, room / CHUNK))
+		return NULL;
+	char *table = map_explicit_huge(room);
+	if (table == NULL)
+		return NULL;
+	like.range = (uint32_t)(room / CHUNK);
+	add_chunks(pages, table, room, like);
+	return table;
+}
+
+/* With addresses for a table that becomes ROOM times as large, if there are so many. */
+static char *
+table_transparent(struct soma__pages *pages, size_t size)
+{
+	size_t wanted = chunks_for(size), room = wanted * ROOM;
+	char *table;
+
+	if (room > UINT32_MAX || !reserve_slots(pages, wanted))
+		return NULL;
+	while ((table = map_addresses(room * CHUNK, CHUNK)) == NULL)
+		if ((room /= 2) < wanted)
+			return NULL;
+	if (!open_addresses(table, wanted * CHUNK)) {
+		munmap(table - page_size(), room * CHUNK + 2 * page_size());
+		return NULL;
+	}
+	add_chunks(pages, table, wanted * CHUNK,
+		   (struct soma__chunk){ .range = (uint32_t)room, .slack = true });
+	return table;
+}
+
+void *
+soma__pages_table(struct soma__pages *pages, size_t size, bool populate)
+{
+	pthread_mutex_lock(&pages->mutex);
+	char *table = table_explicit(pages, size);
+	if (table == NULL)
+		table = table_transparent(pages, size);
+	if (table != NULL)
+		commit_table(pages, table, 0, size);
+	if (table != NULL && populate)
+		(void)madvise(table, size, MADV_POPULATE_WRITE); /* since Linux 5.14 */
+	pthread_mutex_unlock(&pages->mutex);
+	return table;
+}
+
+void
+soma__pages_give(struct soma__pages *pages, void *table, size_t size)
+{
+	pthread_mutex_lock(&pages->mutex);
+	struct soma__chunk first = *chunk_of(pages, table);
+	size_t count = first.explicit_huge ? first.range : chunks_for(size);
+
+	pages->committed -= size;
+	pages->mapped -= count * CHUNK;
+	for (size_t i = 0; i < count; i++)
+		remove_slot(pages, chunk_of(pages, (char *)table + i * CHUNK));
+	unmap_range(&first);
 	pthread_mutex_unlock(&pages->mutex);
 }
 

@@ -35,6 +35,7 @@ struct soma__chunk {
 	bool metadata;      /* jemalloc's own: always plain, not counted as records */
 	bool huge;          /* huge pages were asked for */
 	bool explicit_huge; /* MAP_HUGETLB */
+	bool slack;         /* a table's last one, plain because so little of it is in use */
 	bool dirty;         /* what is not committed may be other than zero */
 };
 
@@ -68,6 +69,16 @@ void *soma__pages_map(struct soma__pages *pages, size_t size, size_t alignment, 
 /* Both take any part of mapped ranges, in whole small pages, and cannot fail. */
 void soma__pages_commit(struct soma__pages *pages, void *address, size_t size);
 void soma__pages_decommit(struct soma__pages *pages, void *address, size_t size);
+
+/*
+ * A table: a range of which the front is in use, and which grows where it is.  What is
+ * new reads as zero.  soma__pages_table() makes one, NULL without memory; with `populate`
+ * because all of it will be written.  soma__pages_extend() makes it larger, unless its addresses do not suffice or there is no memory; and
+ * soma__pages_give() gives it back.  The sizes are those that it has.
+ */
+void *soma__pages_table(struct soma__pages *pages, size_t size, bool populate);
+bool soma__pages_extend(struct soma__pages *pages, void *table, size_t old, size_t size);
+void soma__pages_give(struct soma__pages *pages, void *table, size_t size);
 
 /*
  * Gives back the metadata's pages that hold nothing but zeros: making an arena,
