@@ -4,7 +4,7 @@
  *
  * A slab is one array, and a name the record's place in it in units of SOMA__NAME_UNIT bytes,
  * so that finding a record takes no arithmetic but an address's own; where names must be
- * short, the unit is the record.  The array grows by doubling, which moves it:
+ * short, the unit is the record.  The array may move when it grows:
  * pointers to records are good until the next reservation.
  * Name 0 is no record, but its memory is there.  A freed record is the next one handed
  * out, so that it is still in the cache.  Taking a record cannot fail after it was
