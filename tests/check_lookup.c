@@ -63,10 +63,10 @@ put(struct fixture *f, uint64_t granule)
 }
 
 static void
-take_out(struct fixture *f, uint32_t name)
+take_out(struct fixture *f, uint32_t link)
 {
-	soma__lookup_remove(&f->lookup, soma__lookup_block(&f->blocks, name), name);
-	soma__slab_give(&f->blocks, name, SOMA__NAME_UNIT);
+	soma__lookup_remove(&f->lookup, soma__lookup_block(&f->blocks, link), link);
+	soma__slab_give(&f->blocks, soma__link_record(link), SOMA__NAME_UNIT);
 }
 
 /* The live block there, or 0. */
@@ -79,9 +79,9 @@ found(const struct fixture *f, uint64_t granule)
 }
 
 static uint32_t
-entry_of(const struct fixture *f, uint32_t name)
+entry_of(const struct fixture *f, uint32_t link)
 {
-	return soma__lookup_entry(&f->lookup, soma__lookup_block(&f->blocks, name), name);
+	return soma__lookup_entry(&f->lookup, soma__lookup_block(&f->blocks, link), link);
 }
 
 static uint64_t
@@ -307,10 +307,15 @@ START_TEST(a_mark_hides_the_entry_and_stays_while_the_table_grows)
 	for (uint64_t i = 0; i < 20000; i++)
 		ck_assert_uint_eq(found(&f, 100 + i), i % 2 == 0 ? 0 : names[i]);
 	for (uint64_t i = 0; i < 20000; i++) {
-		const uint32_t *link = soma__lookup_link(&f.lookup, entry_of(&f, names[i]));
+		uint32_t link = i % 2 == 0 ? names[i] | SOMA__LINK_FREED : names[i];
 
-		ck_assert_uint_eq(*link, i % 2 == 0 ? names[i] | SOMA__LINK_FREED : names[i]);
-		take_out(&f, names[i]);
+		ck_assert_uint_eq(*soma__lookup_link(&f.lookup, entry_of(&f, link)), link);
+		if (i % 4 == 0) {
+			soma__lookup_revive(&f.lookup, soma__lookup_block(&f.blocks, link), names[i]);
+			ck_assert_uint_eq(found(&f, 100 + i), names[i]);
+			link = names[i];
+		}
+		take_out(&f, link);
 	}
 	ck_assert_uint_eq(f.lookup.used, 0);
 	tear_down(&f);

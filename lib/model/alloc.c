@@ -277,7 +277,7 @@ count_free(struct soma_model *model)
 static void
 free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
 {
-	const struct soma__block *block = soma__block_at(model, name);
+	struct soma__block *block = soma__block_at(model, name);
 	const struct soma__segment *segment = soma__segment_at(model, soma__block_segment(block));
 	uint64_t address = soma__block_address(block), end = soma__block_end(model, block);
 	bool same = (model->policy.reuse & SOMA_REUSE_SAME_STREAM) != 0;

@@ -10,8 +10,9 @@
  * alone.  (In a small table they do not; there the records are asked as well.)
  *
  * A block knows where its entry was put, so that only a pointer from outside is looked up.
- * When the table grows, blocks are not told: they are in no order that memory is fast in.  The
- * entry names its record, so that an old place is seen to be one; what is free has no link.
+ * When the table grows, blocks are not told: they are in no order that memory is fast in.  An
+ * entry is known by its link, so that an old place is seen to be one, and one that goes leaves no
+ * link behind.
  */
 #ifndef SOMA_LIB_MODEL_LOOKUP_H
 #define SOMA_LIB_MODEL_LOOKUP_H
@@ -151,24 +152,23 @@ soma__lookup_link(const struct soma__lookup *lookup, uint32_t entry)
 	return &lookup->lines[entry / SOMA__LINE_ENTRIES].link[entry % SOMA__LINE_ENTRIES];
 }
 
-/* The entry of a block that has one, and is not where it was put. */
-uint32_t soma__lookup_recall(const struct soma__lookup *lookup, const struct soma__block *block,
-			     uint32_t record);
+/* The entry with this link, which there is, of a block that is not where it was put.  The block
+ * learns of it. */
+uint32_t soma__lookup_recall(const struct soma__lookup *lookup, struct soma__block *block, uint32_t link);
 
-static inline uint32_t
-soma__lookup_entry(const struct soma__lookup *lookup, const struct soma__block *block, uint32_t record)
+static HOT uint32_t
+soma__lookup_entry(const struct soma__lookup *lookup, struct soma__block *block, uint32_t link)
 {
-	if (__builtin_expect(soma__link_record(*soma__lookup_link(lookup, block->entry)) != record, 0))
-		return soma__lookup_recall(lookup, block, record);
-	return block->entry;
+	if (__builtin_expect(*soma__lookup_link(lookup, block->entry) == link, 1))
+		return block->entry;
+	return soma__lookup_recall(lookup, block, link);
 }
 
-/* The block serves again: its entry is no longer marked. */
-static inline void
+/* A block that was freed serves again: its entry is marked no longer. */
+static HOT void
 soma__lookup_revive(const struct soma__lookup *lookup, struct soma__block *block, uint32_t record)
 {
-	block->entry = soma__lookup_entry(lookup, block, record);
-	*soma__lookup_link(lookup, block->entry) = record;
+	*soma__lookup_link(lookup, soma__lookup_entry(lookup, block, record | SOMA__LINK_FREED)) = record;
 }
 
 /* What the first entry that has the hash does not settle. */
@@ -211,7 +211,7 @@ soma__lookup_fetch(const struct soma__lookup *lookup, uint64_t granule)
 uint32_t soma__lookup_displace(struct soma__lookup *lookup, uint64_t hash);
 
 /* The entry of a hash that is not there; it must have been reserved. */
-static inline uint32_t
+static HOT uint32_t
 soma__lookup_enter(struct soma__lookup *lookup, uint64_t hash, uint32_t link)
 {
 	uint32_t number = soma__lookup_line(lookup, hash);
@@ -229,7 +229,7 @@ soma__lookup_enter(struct soma__lookup *lookup, uint64_t hash, uint32_t link)
 }
 
 /* The granule must not be there. */
-static inline void
+static HOT void
 soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_t granule, uint32_t record)
 {
 	block->entry = soma__lookup_enter(lookup, soma__lookup_hash(granule), record);
@@ -238,11 +238,11 @@ soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_
 /* An entry in this line, and not in its own, goes. */
 void soma__lookup_come_back(struct soma__lookup *lookup, uint32_t own, uint32_t line);
 
-/* Takes out a block's entry, marked or not. */
-static inline void
-soma__lookup_remove(struct soma__lookup *lookup, const struct soma__block *block, uint32_t record)
+/* Takes out the block's entry, which has this link: marked or not. */
+static HOT void
+soma__lookup_remove(struct soma__lookup *lookup, struct soma__block *block, uint32_t link)
 {
-	uint32_t entry = soma__lookup_entry(lookup, block, record), number = entry / SOMA__LINE_ENTRIES;
+	uint32_t entry = soma__lookup_entry(lookup, block, link), number = entry / SOMA__LINE_ENTRIES;
 	uint32_t own = soma__lookup_line(lookup, soma__lookup_hash(soma__block_address(block)));
 
 	soma__line_set(lookup->lines[number].hash, entry % SOMA__LINE_ENTRIES, 0);

@@ -108,7 +108,7 @@ fetch(const struct soma_model *model, const struct soma__queued *const queued[],
 	for (uint32_t i = 0; i < count; i++) {
 		const struct soma__block *block = soma__block_at(model, queued[i]->block);
 
-		soma__lookup_fetch(&model->lookup, soma__block_address(block));
+		__builtin_prefetch(soma__lookup_link(&model->lookup, block->entry), 1);
 		names[2 * i] = block->previous;
 		names[2 * i + 1] = block->next;
 		__builtin_prefetch(soma__block_at(model, block->previous), 1);
@@ -135,10 +135,10 @@ fetch(const struct soma_model *model, const struct soma__queued *const queued[],
 static HOT void
 file(struct soma_model *model, const struct soma__queued *queued)
 {
-	const struct soma__block *block = soma__block_at(model, queued->block);
+	struct soma__block *block = soma__block_at(model, queued->block);
 	unsigned pool = soma__segment_at(model, soma__block_segment(block))->pool;
 
-	soma__lookup_remove(&model->lookup, block, queued->block);
+	soma__lookup_remove(&model->lookup, block, queued->block | SOMA__LINK_FREED);
 	soma__keep_pending(model, model->streams[soma__queued_slot(queued)], pool, queued->block,
 			   soma__block_address(block), soma__block_end(model, block), queued->position, false);
 }

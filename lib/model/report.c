@@ -123,9 +123,9 @@ static const struct soma__queued *
 queued(const struct soma_model *model, uint32_t block)
 {
 	const struct soma__queue *queue = &model->queue;
-	uint32_t entry = soma__lookup_entry(&model->lookup, soma__block_at(model, block), block);
+	uint64_t address = soma__block_address(soma__block_at(model, block));
 
-	if ((*soma__lookup_link(&model->lookup, entry) & SOMA__LINK_FREED) == 0)
+	if (soma__lookup_live(&model->lookup, &model->blocks, address) != NULL)
 		return NULL;
 	for (uint32_t number = queue->oldest; number != queue->next; number++)
 		if (soma__queue_at(queue, number)->block == block &&
