@@ -22,12 +22,15 @@
 #include "lib/arena/arena.h"
 
 #define SOMA__NAME_UNIT 8
+#define SOMA__SLAB_AHEAD 8
 
 struct soma__slab {
 	char *records;
 	uint32_t record_size;
-	uint32_t limit;     /* most records there may be */
-	uint32_t free_head; /* freed records, linked through their first four bytes */
+	uint32_t limit; /* most records there may be */
+	/* Freed records, linked through their first four bytes: of those that are as many frees apart as
+	 * there are heads, so that the record to be taken so much later is known now, and asked for. */
+	uint32_t free_head[SOMA__SLAB_AHEAD];
 	uint32_t free_count;
 	uint32_t fresh; /* records ever handed out, and the one that is none */
 	uint32_t capacity;
@@ -61,26 +64,29 @@ soma__slab_at(const struct soma__slab *slab, uint32_t name, size_t unit)
 static inline uint32_t
 soma__slab_take(struct soma__slab *slab, size_t record_size, size_t unit)
 {
-	uint32_t name = slab->free_head;
+	uint32_t *head, name;
 
-	if (name == 0) {
+	if (slab->free_count == 0) {
 #ifdef SOMA_SANITIZERS
 		if (slab->fresh >= slab->capacity) /* it was not reserved, and no sanitizer sees it */
 			__builtin_trap();
 #endif
 		return slab->fresh++ * (uint32_t)(record_size / unit);
 	}
-	memcpy(&slab->free_head, soma__slab_at(slab, name, unit), sizeof slab->free_head);
-	slab->free_count--;
+	head = &slab->free_head[--slab->free_count % SOMA__SLAB_AHEAD];
+	name = *head;
+	memcpy(head, soma__slab_at(slab, name, unit), sizeof *head);
+	__builtin_prefetch(soma__slab_at(slab, *head, unit), 1);
 	return name;
 }
 
 static inline void
 soma__slab_give(struct soma__slab *slab, uint32_t name, size_t unit)
 {
-	memcpy(soma__slab_at(slab, name, unit), &slab->free_head, sizeof slab->free_head);
-	slab->free_head = name;
-	slab->free_count++;
+	uint32_t *head = &slab->free_head[slab->free_count++ % SOMA__SLAB_AHEAD];
+
+	memcpy(soma__slab_at(slab, name, unit), head, sizeof *head);
+	*head = name;
 }
 
 #endif
