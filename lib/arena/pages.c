@@ -186,17 +186,17 @@ add_chunks(struct soma__pages *pages, char *address, size_t size, struct soma__c
 	pages->mapped += size;
 }
 
-/* Asks for huge pages under a chunk that was plain, and has them made now for
- * what is there when most of it is.  false: this kernel has none. */
+/* Asks for huge pages under a chunk that was plain; with `collapse`, has them made now of what is
+ * there, which no later fault would do.  false: this kernel has none. */
 static bool
-make_huge(struct soma__chunk *chunk)
+make_huge(struct soma__chunk *chunk, bool collapse)
 {
 	void *address = (void *)(chunk->number * CHUNK);
 
 	chunk->huge = true;
 	if (madvise(address, CHUNK, MADV_HUGEPAGE) != 0)
 		return false;
-	if (chunk->committed >= CHUNK / 2)
+	if (collapse)
 		(void)madvise(address, CHUNK, MADV_COLLAPSE); /* since Linux 6.1 */
 	return true;
 }
@@ -207,9 +207,13 @@ leave_small_stage(struct soma__pages *pages)
 	bool transparent = true, first_time = !pages->huge;
 
 	pages->huge = true;
-	for (size_t i = 0; i < pages->slots; i++)
-		if (pages->table[i].number != 0 && !pages->table[i].metadata && !pages->table[i].slack)
-			transparent &= make_huge(&pages->table[i]);
+	for (size_t i = 0; i < pages->slots; i++) {
+		struct soma__chunk *chunk = &pages->table[i];
+
+		/* Where there is little, a huge page would be mostly waste. */
+		if (chunk->number != 0 && !chunk->metadata && !chunk->slack)
+			transparent &= make_huge(chunk, chunk->committed >= CHUNK / 2);
+	}
 	if (first_time)
 		atomic_store(&pages->turned, transparent ? "transparent huge" : "plain");
 }
@@ -352,7 +356,7 @@ settle_chunk(struct soma__pages *pages, char *table, size_t i, size_t old, size_
 
 	chunk->slack = last && has_slack(size);
 	if (pages->huge && !chunk->huge && !chunk->slack)
-		(void)make_huge(chunk);
+		(void)make_huge(chunk, i * CHUNK < old);
 	else if (!chunk->huge && i * CHUNK >= old)
 		(void)madvise(table + i * CHUNK, CHUNK, MADV_NOHUGEPAGE);
 	chunk->committed = (uint32_t)(last ? size - i * CHUNK : CHUNK);
