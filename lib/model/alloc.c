@@ -160,6 +160,7 @@ take_queued(struct soma_model *model, const struct soma__stream *stream, uint64_
 
 	if (model->queue.length == 0)
 		return 0;
+	soma__queue_offer_due(model);
 	return soma__queue_take(&model->queue, stream, pool_of(model, soma__bytes(model, granules)),
 				granules);
 }

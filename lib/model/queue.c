@@ -22,17 +22,23 @@ soma__queue_create(struct soma_model *model)
 	return queue->ring != NULL && queue->latest != NULL;
 }
 
-void
-soma__queue_settle(struct soma_model *model)
+static void
+settle_until(struct soma_model *model, uint32_t number)
 {
 	struct soma__queue *queue = &model->queue;
 
-	for (; queue->settled != queue->next; queue->settled++) {
+	for (; (int32_t)(number - queue->settled) > 0; queue->settled++) {
 		const struct soma__block *block =
 			soma__block_at(model, soma__queue_at(queue, queue->settled)->block);
 
 		soma__discharge(model, block, soma__block_granules(model, block));
 	}
+}
+
+void
+soma__queue_settle(struct soma_model *model)
+{
+	settle_until(model, model->queue.next);
 }
 
 static HOT void
@@ -44,6 +50,13 @@ offer_next(struct soma_model *model)
 
 	queue->settled += !settled;
 	soma__queue_offer(model, soma__queue_at(queue, number), number, settled);
+}
+
+void
+soma__queue_offer_all_but(struct soma_model *model, uint32_t lag)
+{
+	while (model->queue.next - model->queue.offered > lag)
+		offer_next(model);
 }
 
 enum soma_status
@@ -58,16 +71,16 @@ soma__queue_wait(struct soma_model *model)
 
 		__builtin_prefetch(soma__block_at(model, soma__block_at(model, half)->next), 1);
 	}
-	if (waiting > SOMA__QUEUE_LAG)
+	if (waiting > SOMA__QUEUE_LAG && queue->allocs != model->stats.alloc_count)
 		offer_next(model);
+	queue->allocs = model->stats.alloc_count;
 	return soma__queue_file_if_due(model);
 }
 
 enum soma_status
 soma__queue_catch_up(struct soma_model *model)
 {
-	while (model->queue.offered != model->queue.next)
-		offer_next(model);
+	soma__queue_offer_all_but(model, 0);
 	return soma__queue_file_if_due(model);
 }
 
@@ -149,8 +162,10 @@ soma__queue_file(struct soma_model *model, uint32_t until)
 	struct soma__queue *queue = &model->queue;
 	const struct soma__queued *queued[FETCH_MAX];
 
-	while ((int32_t)(until - queue->offered) > 0)
-		offer_next(model);
+	if ((int32_t)(until - queue->offered) > 0) {
+		settle_until(model, until);
+		queue->offered = until;
+	}
 	while (queue->oldest != until) {
 		uint32_t count = 0;
 

@@ -113,6 +113,18 @@ soma__queue_offer(struct soma_model *model, struct soma__queued *queued, uint32_
 		soma__discharge(model, block, granules);
 }
 
+/* Offers what is to be offered, but the last `lag`. */
+void soma__queue_offer_all_but(struct soma_model *model, uint32_t lag);
+
+/* Before the queue is searched: of many frees in a row, with many blocks live, none is offered until
+ * then, and those that are filed before anybody asks for one not at all. */
+static HOT void
+soma__queue_offer_due(struct soma_model *model)
+{
+	if (model->queue.next - model->queue.offered > SOMA__QUEUE_LAG)
+		soma__queue_offer_all_but(model, SOMA__QUEUE_LAG);
+}
+
 /* What follows when the latest free is not to be offered at once, or others before it are to be,
  * too; and when a batch is due.  These return OK. */
 enum soma_status soma__queue_wait(struct soma_model *model);

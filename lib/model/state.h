@@ -97,6 +97,7 @@ struct soma__queue {
 	uint32_t offered; /* those before it are */
 	uint32_t settled; /* those before it have left the accounts */
 	uint32_t length;  /* those that did not serve again */
+	uint64_t allocs;  /* stats.alloc_count at the latest free, with many blocks live */
 };
 
 /* SOMA_SEGMENTS_MAPPED (mapped.h): what the size pools' ranges have, and their holes. */
