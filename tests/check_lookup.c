@@ -58,14 +58,24 @@ put(struct fixture *f, uint64_t granule)
 
 	*block = (struct soma__block){ .head = soma__block_head(granule, 1, SOMA__BLOCK_LIVE) };
 	ck_assert(soma__lookup_reserve(&f->lookup, &f->blocks, f->arena));
-	soma__lookup_put(&f->lookup, block, granule, name);
+	soma__lookup_put(&f->lookup, granule, name);
 	return name;
+}
+
+/* Of the entry of a block, marked or not. */
+static uint32_t
+place_of(const struct fixture *f, uint32_t link)
+{
+	return soma__lookup_recall(&f->lookup, &f->blocks,
+				   soma__block_address(soma__lookup_block(&f->blocks, link)));
 }
 
 static void
 take_out(struct fixture *f, uint32_t link)
 {
-	soma__lookup_remove(&f->lookup, soma__lookup_block(&f->blocks, link), link);
+	uint64_t granule = soma__block_address(soma__lookup_block(&f->blocks, link));
+
+	soma__lookup_remove(&f->lookup, place_of(f, link), granule);
 	soma__slab_give(&f->blocks, soma__link_record(link), SOMA__NAME_UNIT);
 }
 
@@ -76,12 +86,6 @@ found(const struct fixture *f, uint64_t granule)
 	const uint32_t *link = soma__lookup_live(&f->lookup, &f->blocks, granule);
 
 	return link != NULL ? *link : 0;
-}
-
-static uint32_t
-entry_of(const struct fixture *f, uint32_t link)
-{
-	return soma__lookup_entry(&f->lookup, soma__lookup_block(&f->blocks, link), link);
 }
 
 static uint64_t
@@ -99,7 +103,7 @@ expect_exactly(const struct fixture *f, const uint64_t *granules, const uint32_t
 	for (int i = 0; i < GRANULES; i++) {
 		ck_assert_uint_eq(found(f, granules[i]), names[i]);
 		if (names[i] != 0)
-			ck_assert_uint_eq(*soma__lookup_link(&f->lookup, entry_of(f, names[i])), names[i]);
+			ck_assert_uint_eq(*soma__lookup_link(&f->lookup, place_of(f, names[i])), names[i]);
 	}
 }
 
@@ -242,7 +246,7 @@ START_TEST(everything_is_found_after_each_growth_of_a_large_table)
 		grown++;
 		for (unsigned j = 0; j <= i; j++) {
 			ck_assert_uint_eq(found(&f, granules[j]), names[j]);
-			ck_assert_uint_eq(*soma__lookup_link(&f.lookup, entry_of(&f, names[j])), names[j]);
+			ck_assert_uint_eq(*soma__lookup_link(&f.lookup, place_of(&f, names[j])), names[j]);
 		}
 	}
 	ck_assert_uint_ge(grown, 3);
@@ -264,7 +268,7 @@ displaced(const struct fixture *f, const uint32_t *names, unsigned count)
 		const struct soma__block *block = soma__lookup_block(&f->blocks, names[i]);
 		uint64_t hash = soma__lookup_hash(soma__block_address(block));
 
-		sum += entry_of(f, names[i]) / SOMA__LINE_ENTRIES != soma__lookup_line(&f->lookup, hash);
+		sum += place_of(f, names[i]) / SOMA__LINE_WORDS != soma__lookup_line(&f->lookup, hash);
 	}
 	return sum;
 }
@@ -309,9 +313,9 @@ START_TEST(a_mark_hides_the_entry_and_stays_while_the_table_grows)
 	for (uint64_t i = 0; i < 20000; i++) {
 		uint32_t link = i % 2 == 0 ? names[i] | SOMA__LINK_FREED : names[i];
 
-		ck_assert_uint_eq(*soma__lookup_link(&f.lookup, entry_of(&f, link)), link);
+		ck_assert_uint_eq(*soma__lookup_link(&f.lookup, place_of(&f, link)), link);
 		if (i % 4 == 0) {
-			soma__lookup_revive(&f.lookup, soma__lookup_block(&f.blocks, link), names[i]);
+			*soma__lookup_link(&f.lookup, place_of(&f, link)) = names[i];
 			ck_assert_uint_eq(found(&f, 100 + i), names[i]);
 			link = names[i];
 		}

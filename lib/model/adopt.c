@@ -103,11 +103,11 @@ soma_model_adopt_block(struct soma_model *model, uint64_t ptr, uint64_t size, ui
 				  "0x%" PRIx64 ": %" PRIu64 " bytes in a block of %" PRIu64
 				  " are not part of one free block",
 				  ptr, size, capacity);
-	if (!soma__blocks_reserve(model) ||
-	    !soma__lookup_reserve(&model->lookup, &model->blocks, model->arena))
+	if (!soma__blocks_reserve(model) || !soma__queue_reserve_entry(model))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	name = carve(model, name, address, granules);
-	soma__lookup_put(&model->lookup, soma__block_at(model, name), address, name);
+	soma__lookup_put(&model->lookup, address, name);
+	soma__block_set_size(soma__block_at(model, name), granules);
 	soma__block_at(model, name)->waste = (uint32_t)(capacity - size);
 	stats->live_count++;
 	stats->active += capacity;

@@ -52,22 +52,20 @@ raise_used_high(struct soma_model *model)
 	return SOMA_STATUS_OK;
 }
 
-/* The block became the allocation: counts it and takes its position. */
+/* The block of so many granules became the allocation: counts it and takes its position. */
 static HOT enum soma_status
-commit(struct soma_model *model, struct soma__stream *stream, uint64_t size, uint32_t name,
-       struct soma_model_alloc *alloc)
+commit(struct soma_model *model, struct soma__stream *stream, uint64_t size, struct soma__block *block,
+       uint64_t granules, struct soma_model_alloc *alloc)
 {
 	struct soma_model_stats *stats = &model->stats;
-	struct soma__block *block = soma__block_at(model, name);
-	uint64_t address = soma__block_address(block);
-	uint64_t capacity = soma__bytes(model, soma__block_end(model, block) - address);
+	uint64_t capacity = soma__bytes(model, granules);
 
 	block->waste = (uint32_t)(capacity - size);
 	stats->used += size;
 	stats->capacity += capacity;
 	stats->live_count++;
 	stats->alloc_count++;
-	alloc->ptr = soma__bytes(model, address);
+	alloc->ptr = soma__bytes(model, soma__block_address(block));
 	alloc->size = size;
 	alloc->capacity = capacity;
 	alloc->stream = stream->id;
@@ -75,14 +73,16 @@ commit(struct soma_model *model, struct soma__stream *stream, uint64_t size, uin
 	return __builtin_expect(stats->used > stats->used_high, 0) ? raise_used_high(model) : SOMA_STATUS_OK;
 }
 
-/* It was queued, and the lookup still knows it as freed. */
+/* The lookup still knows it as freed. */
 static HOT enum soma_status
-commit_queued(struct soma_model *model, struct soma__stream *stream, uint64_t size, uint32_t name,
-	      struct soma_model_alloc *alloc)
+commit_queued(struct soma_model *model, struct soma__stream *stream, uint64_t size,
+	      const struct soma__queued *queued, struct soma_model_alloc *alloc)
 {
-	soma__lookup_revive(&model->lookup, soma__block_at(model, name), name);
+	struct soma__block *block = soma__block_at(model, queued->block);
+
+	*soma__lookup_link(&model->lookup, queued->place) = queued->block;
 	alloc->wait_stream = alloc->wait_seq = 0;
-	return commit(model, stream, size, name, alloc);
+	return commit(model, stream, size, block, soma__sized_granules(model, block), alloc);
 }
 
 static HOT enum soma_status
@@ -91,11 +91,13 @@ commit_placed(struct soma_model *model, struct soma__stream *stream, uint64_t si
 {
 	struct soma_model_stats *stats = &model->stats;
 	struct soma__block *block = soma__block_at(model, name);
+	uint64_t granules = soma__block_granules(model, block);
 
-	soma__lookup_put(&model->lookup, block, soma__block_address(block), name);
+	soma__lookup_put(&model->lookup, soma__block_address(block), name);
+	soma__block_set_size(block, granules);
 	if (stats->active > stats->peak_active)
 		stats->peak_active = stats->active;
-	return commit(model, stream, size, name, alloc);
+	return commit(model, stream, size, block, granules, alloc);
 }
 
 /* No block was found for it. */
@@ -111,8 +113,7 @@ refuse(const struct soma_model *model, uint64_t size, enum soma_status status)
 static HOT bool
 reserve(struct soma_model *model)
 {
-	return soma__blocks_reserve(model) &&
-	       soma__lookup_reserve(&model->lookup, &model->blocks, model->arena);
+	return soma__blocks_reserve(model) && soma__queue_reserve_entry(model);
 }
 
 static __attribute__((noinline)) enum soma_status
@@ -153,13 +154,13 @@ alloc_placed(struct soma_model *model, struct soma__stream *stream, uint64_t siz
 	return commit_placed(model, stream, size, name, alloc);
 }
 
-static HOT uint32_t
+static HOT const struct soma__queued *
 take_queued(struct soma_model *model, const struct soma__stream *stream, uint64_t size)
 {
 	uint64_t granules = granules_of(model, size);
 
 	if (model->queue.length == 0)
-		return 0;
+		return NULL;
 	soma__queue_offer_due(model);
 	return soma__queue_take(&model->queue, stream, pool_of(model, soma__bytes(model, granules)),
 				granules);
@@ -170,17 +171,18 @@ static enum soma_status
 alloc_ordered(struct soma_model *model, struct soma__stream *stream, uint64_t size,
 	      struct soma_model_alloc *alloc)
 {
-	uint32_t joins, name;
+	const struct soma__queued *queued;
 	enum soma_status status;
+	uint32_t joins;
 
 	if (!soma__clock_reserve_legacy(model, stream))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	joins = stream->clock.join_count;
 	soma__clock_join_legacy(model, stream);
 	joins = stream->clock.join_count - joins;
-	name = take_queued(model, stream, size);
-	status = name != 0 ? commit_queued(model, stream, size, name, alloc)
-			   : alloc_placed(model, stream, size, alloc);
+	queued = take_queued(model, stream, size);
+	status = queued != NULL ? commit_queued(model, stream, size, queued, alloc)
+				: alloc_placed(model, stream, size, alloc);
 	if (status == SOMA_STATUS_OK)
 		soma__clock_submit_ordered(model, stream);
 	else
@@ -209,14 +211,14 @@ enum soma_status
 soma_model_alloc(struct soma_model *model, uint64_t size, uint64_t id, struct soma_model_alloc *alloc)
 {
 	struct soma__stream *stream = soma__stream_taking(model, id);
-	uint32_t name;
+	const struct soma__queued *queued;
 
 	if (__builtin_expect(size - 1 >= SOMA_MODEL_ADDRESS_MAX || stream == NULL || stream->ordered, 0))
 		return alloc_otherwise(model, size, id, alloc);
-	name = take_queued(model, stream, size);
-	if (name == 0)
+	queued = take_queued(model, stream, size);
+	if (queued == NULL)
 		return alloc_placed(model, stream, size, alloc);
-	return commit_queued(model, stream, size, name, alloc);
+	return commit_queued(model, stream, size, queued, alloc);
 }
 
 static __attribute__((noinline)) bool
@@ -276,16 +278,17 @@ count_free(struct soma_model *model)
 
 /* Without a queue. */
 static void
-free_now(struct soma_model *model, struct soma__stream *stream, uint32_t name)
+free_now(struct soma_model *model, struct soma__stream *stream, const uint32_t *link)
 {
-	struct soma__block *block = soma__block_at(model, name);
+	uint32_t name = *link;
+	const struct soma__block *block = soma__block_at(model, name);
 	const struct soma__segment *segment = soma__segment_at(model, soma__block_segment(block));
-	uint64_t address = soma__block_address(block), end = soma__block_end(model, block);
+	uint64_t address = soma__block_address(block), end = soma__sized_end(model, block);
 	bool same = (model->policy.reuse & SOMA_REUSE_SAME_STREAM) != 0;
 	uint64_t position = stream->submitted++;
 
 	soma__discharge(model, block, end - address);
-	soma__lookup_remove(&model->lookup, block, name);
+	soma__lookup_remove(&model->lookup, soma__lookup_place(&model->lookup, link), address);
 	if (same && !model->policy.per_stream) {
 		soma__keep_pending(model, stream, segment->pool, name, address, end, position, false);
 	} else if (same && segment->stream == stream->id) {
@@ -321,15 +324,15 @@ shelf_without_queue(const struct soma_model *model, const struct soma__stream *s
 
 static __attribute__((noinline)) enum soma_status
 free_before_open(struct soma_model *model, struct soma__stream *stream, struct soma__shelf *shelf,
-		 uint32_t name)
+		 const uint32_t *link)
 {
-	struct soma__block *block = soma__block_at(model, name);
-	uint64_t address = soma__block_address(block);
-	uint64_t end = soma__block_address(soma__block_at(model, block->next));
+	uint32_t name = *link;
+	const struct soma__block *block = soma__block_at(model, name);
+	uint64_t address = soma__block_address(block), end = soma__sized_end(model, block);
 	uint64_t position = stream->submitted++;
 
 	soma__discharge(model, block, end - address);
-	soma__lookup_remove(&model->lookup, block, name);
+	soma__lookup_remove(&model->lookup, soma__lookup_place(&model->lookup, link), address);
 	if (soma__shelf_has_aside(shelf, shelf->open) && !soma__is_free(model, block->previous))
 		soma__keep_give_back(model, stream, shelf, name, position);
 	else
@@ -345,7 +348,7 @@ free_queued(struct soma_model *model, struct soma__stream *stream, uint32_t *lin
 	struct soma__shelf *shelf = shelf_without_queue(model, stream, *link);
 
 	if (shelf != NULL)
-		return free_before_open(model, stream, shelf, *link);
+		return free_before_open(model, stream, shelf, link);
 	return soma__queue_push(model, stream, link, stream->submitted++);
 }
 
@@ -372,7 +375,7 @@ free_found(struct soma_model *model, struct soma__stream *stream, uint32_t *link
 	count_free(model);
 	if (soma__queue_exists(model))
 		return free_queued(model, stream, link);
-	free_now(model, stream, *link);
+	free_now(model, stream, link);
 	return SOMA_STATUS_OK;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The record of a block: 24 bytes.  Addresses and sizes are granules.  A block's size is
- * not in it: it ends where the next one begins (state.h).
+ * The record of a block: 24 bytes.  Addresses and sizes are granules.
  */
 #ifndef SOMA_LIB_MODEL_BLOCK_H
 #define SOMA_LIB_MODEL_BLOCK_H
@@ -28,10 +27,7 @@ struct soma__block {
 		uint32_t waste; /* LIVE: capacity - requested, bytes */
 		uint32_t node;  /* FREE */
 	};
-	union {
-		uint32_t entry; /* LIVE: its place in the pointer lookup */
-		uint32_t size;  /* FREE: granules, so that the next block need not be read; or all ones */
-	};
+	uint32_t size; /* LIVE, FREE: granules, so that the next block need not be read; or all ones */
 };
 
 static inline uint64_t
@@ -46,7 +42,6 @@ soma__block_segment(const struct soma__block *block)
 	return (uint32_t)(block->head >> SOMA__ADDRESS_BITS) & (((uint32_t)1 << SOMA__SEGMENT_BITS) - 1);
 }
 
-/* Of a free block. */
 static inline void
 soma__block_set_size(struct soma__block *block, uint64_t granules)
 {

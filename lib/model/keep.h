@@ -202,7 +202,7 @@ soma__keep_join(struct soma_model *model, const struct soma__keep *keep, uint32_
 	if (soma__keep_joins(model, tag, barrier, next)) {
 		const struct soma__block *back = soma__block_at(model, next);
 
-		joined.end = soma__free_block_end(model, back);
+		joined.end = soma__sized_end(model, back);
 		soma__keep_out(model, keep, back, end, joined.end);
 		if (joined.node != 0)
 			soma__keep_drop(model, keep, back->node);
@@ -326,7 +326,7 @@ soma__keep_give_back(struct soma_model *model, struct soma__stream *stream, stru
 	const struct soma__keep keep = { .shelf = shelf, .stream = stream, .state = SOMA__NODE_PENDING };
 	const struct soma__block *block = soma__block_at(model, name);
 	uint32_t next = block->next;
-	uint64_t end = soma__free_block_end(model, soma__block_at(model, next));
+	uint64_t end = soma__sized_end(model, soma__block_at(model, next));
 
 	soma__pending_renew(model, stream, keep.shelf->open, position);
 	soma__keep_move(model, &keep, next, soma__block_address(block), end);
@@ -341,7 +341,7 @@ soma__keep_take(struct soma_model *model, const struct soma__keep *keep, unsigne
 {
 	uint32_t name = soma__node_at(&model->index, node_name)->block;
 	struct soma__block *block = soma__block_at(model, name);
-	uint64_t address = soma__block_address(block), end = soma__free_block_end(model, block);
+	uint64_t address = soma__block_address(block), end = soma__sized_end(model, block);
 	uint64_t left = end - address - granules;
 	bool splits = left != 0 && soma__bytes(model, left) >= model->policy.pools[pool].split_min;
 

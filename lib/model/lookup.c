@@ -38,8 +38,9 @@ search_line(struct soma__line *line, const struct soma__slab *blocks, uint32_t l
 	return NULL;
 }
 
-uint32_t *
-soma__lookup_search(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
+/* The link at this granule, marked or not, or NULL. */
+static uint32_t *
+search(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
 {
 	uint64_t hash = soma__lookup_hash(granule);
 	uint32_t number = soma__lookup_line(lookup, hash);
@@ -48,12 +49,26 @@ soma__lookup_search(const struct soma__lookup *lookup, const struct soma__slab *
 		uint32_t *link = search_line(&lookup->lines[number], blocks, soma__hash_lower(hash), granule);
 
 		if (link != NULL)
-			return (*link & SOMA__LINK_FREED) == 0 ? link : NULL;
+			return link;
 		if (lookup->passed[number] == 0)
 			return NULL;
 		number = next_line(lookup, number);
 	}
 	return NULL;
+}
+
+uint32_t *
+soma__lookup_search(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
+{
+	uint32_t *link = search(lookup, blocks, granule);
+
+	return link != NULL && (*link & SOMA__LINK_FREED) == 0 ? link : NULL;
+}
+
+uint32_t
+soma__lookup_recall(const struct soma__lookup *lookup, const struct soma__slab *blocks, uint64_t granule)
+{
+	return soma__lookup_place(lookup, search(lookup, blocks, granule));
 }
 
 uint32_t
@@ -71,7 +86,7 @@ soma__lookup_displace(struct soma__lookup *lookup, uint64_t hash)
 	} while (empty == SOMA__LINE_ENTRIES);
 	if (reach > lookup->reach)
 		set_reach(lookup, reach);
-	return number * SOMA__LINE_ENTRIES + empty;
+	return number;
 }
 
 void
@@ -80,17 +95,6 @@ soma__lookup_come_back(struct soma__lookup *lookup, uint32_t own, uint32_t line)
 	for (; own != line; own = next_line(lookup, own))
 		if (lookup->passed[own] < PASSED_MAX)
 			lookup->passed[own]--;
-}
-
-uint32_t
-soma__lookup_recall(const struct soma__lookup *lookup, struct soma__block *block, uint32_t link)
-{
-	uint32_t number = soma__lookup_line(lookup, soma__lookup_hash(soma__block_address(block)));
-	unsigned i;
-
-	while ((i = soma__line_find(lookup->lines[number].link, link)) == SOMA__LINE_ENTRIES)
-		number = next_line(lookup, number);
-	return block->entry = number * SOMA__LINE_ENTRIES + i;
 }
 
 /* ---- growth ---- */
@@ -151,7 +155,7 @@ fill(struct filling *filling, struct soma__lookup *to, uint64_t hash, uint32_t l
 		++*count;
 		return;
 	}
-	number = soma__lookup_enter(to, hash, link) / SOMA__LINE_ENTRIES;
+	number = soma__lookup_enter(to, hash, link);
 	if (is_filling(filling, number))
 		filling->count[number % FILLING]++;
 }

@@ -9,10 +9,8 @@
  * granules of lines near each other apart: whether a pointer is live is known from the line
  * alone.  (In a small table they do not; there the records are asked as well.)
  *
- * A block knows where its entry was put, so that only a pointer from outside is looked up.
- * When the table grows, blocks are not told: they are in no order that memory is fast in.  An
- * entry is known by its link, so that an old place is seen to be one, and one that goes leaves no
- * link behind.
+ * Records do not know their entries: who looks a pointer up remembers the place for as long as the
+ * table does not grow.
  */
 #ifndef SOMA_LIB_MODEL_LOOKUP_H
 #define SOMA_LIB_MODEL_LOOKUP_H
@@ -28,13 +26,13 @@
 #include "lib/model/slab.h"
 
 #define SOMA__LINE_ENTRIES 8
+#define SOMA__LINE_WORDS (2 * SOMA__LINE_ENTRIES)
 
 struct soma__line {
 	uint32_t hash[SOMA__LINE_ENTRIES]; /* of its lower part, and never 0; 0: no entry */
 	uint32_t link[SOMA__LINE_ENTRIES];
 };
 
-/* Entries are numbered through the lines. */
 struct soma__lookup {
 	struct soma__line *lines;
 	uint8_t *passed; /* of each line: the entries that had to go past it, up to 255 */
@@ -146,30 +144,22 @@ soma__line_set(uint32_t hash[SOMA__LINE_ENTRIES], unsigned i, uint32_t value)
 
 #endif
 
-static inline uint32_t *
-soma__lookup_link(const struct soma__lookup *lookup, uint32_t entry)
-{
-	return &lookup->lines[entry / SOMA__LINE_ENTRIES].link[entry % SOMA__LINE_ENTRIES];
-}
-
-/* The entry with this link, which there is, of a block that is not where it was put.  The block
- * learns of it. */
-uint32_t soma__lookup_recall(const struct soma__lookup *lookup, struct soma__block *block, uint32_t link);
-
+/* Entries are known by their links' places, in words of the lines, until the table grows. */
 static HOT uint32_t
-soma__lookup_entry(const struct soma__lookup *lookup, struct soma__block *block, uint32_t link)
+soma__lookup_place(const struct soma__lookup *lookup, const uint32_t *link)
 {
-	if (__builtin_expect(*soma__lookup_link(lookup, block->entry) == link, 1))
-		return block->entry;
-	return soma__lookup_recall(lookup, block, link);
+	return (uint32_t)(link - (const uint32_t *)lookup->lines);
 }
 
-/* A block that was freed serves again: its entry is marked no longer. */
-static HOT void
-soma__lookup_revive(const struct soma__lookup *lookup, struct soma__block *block, uint32_t record)
+static HOT uint32_t *
+soma__lookup_link(const struct soma__lookup *lookup, uint32_t place)
 {
-	*soma__lookup_link(lookup, soma__lookup_entry(lookup, block, record | SOMA__LINK_FREED)) = record;
+	return (uint32_t *)lookup->lines + place;
 }
+
+/* The place, after a growth, of the entry that this granule has, marked or not. */
+uint32_t soma__lookup_recall(const struct soma__lookup *lookup, const struct soma__slab *blocks,
+			     uint64_t granule);
 
 /* What the first entry that has the hash does not settle. */
 uint32_t *soma__lookup_search(const struct soma__lookup *lookup, const struct soma__slab *blocks,
@@ -207,46 +197,45 @@ soma__lookup_fetch(const struct soma__lookup *lookup, uint64_t granule)
 	__builtin_prefetch(&lookup->lines[soma__lookup_line(lookup, soma__lookup_hash(granule))], 1);
 }
 
-/* An entry whose own line is full. */
+/* The line for an entry whose own is full. */
 uint32_t soma__lookup_displace(struct soma__lookup *lookup, uint64_t hash);
 
-/* The entry of a hash that is not there; it must have been reserved. */
+/* Puts in a hash that is not there; room for it must have been reserved.  Returns its line. */
 static HOT uint32_t
 soma__lookup_enter(struct soma__lookup *lookup, uint64_t hash, uint32_t link)
 {
 	uint32_t number = soma__lookup_line(lookup, hash);
-	unsigned empty = soma__line_find(lookup->lines[number].hash, 0);
-	uint32_t entry = number * SOMA__LINE_ENTRIES + empty;
-	struct soma__line *line;
+	struct soma__line *line = &lookup->lines[number];
+	unsigned empty = soma__line_find(line->hash, 0);
 
-	if (__builtin_expect(empty == SOMA__LINE_ENTRIES, 0))
-		entry = soma__lookup_displace(lookup, hash);
-	line = &lookup->lines[entry / SOMA__LINE_ENTRIES];
-	soma__line_set(line->hash, entry % SOMA__LINE_ENTRIES, soma__hash_lower(hash));
-	line->link[entry % SOMA__LINE_ENTRIES] = link;
+	if (__builtin_expect(empty == SOMA__LINE_ENTRIES, 0)) {
+		number = soma__lookup_displace(lookup, hash);
+		line = &lookup->lines[number];
+		empty = soma__line_find(line->hash, 0);
+	}
+	soma__line_set(line->hash, empty, soma__hash_lower(hash));
+	line->link[empty] = link;
 	lookup->used++;
-	return entry;
+	return number;
 }
 
 /* The granule must not be there. */
 static HOT void
-soma__lookup_put(struct soma__lookup *lookup, struct soma__block *block, uint64_t granule, uint32_t record)
+soma__lookup_put(struct soma__lookup *lookup, uint64_t granule, uint32_t record)
 {
-	block->entry = soma__lookup_enter(lookup, soma__lookup_hash(granule), record);
+	soma__lookup_enter(lookup, soma__lookup_hash(granule), record);
 }
 
 /* An entry in this line, and not in its own, goes. */
 void soma__lookup_come_back(struct soma__lookup *lookup, uint32_t own, uint32_t line);
 
-/* Takes out the block's entry, which has this link: marked or not. */
+/* Takes out the entry at this place, which is the granule's. */
 static HOT void
-soma__lookup_remove(struct soma__lookup *lookup, struct soma__block *block, uint32_t link)
+soma__lookup_remove(struct soma__lookup *lookup, uint32_t place, uint64_t granule)
 {
-	uint32_t entry = soma__lookup_entry(lookup, block, link), number = entry / SOMA__LINE_ENTRIES;
-	uint32_t own = soma__lookup_line(lookup, soma__lookup_hash(soma__block_address(block)));
+	uint32_t number = place / SOMA__LINE_WORDS, own = soma__lookup_line(lookup, soma__lookup_hash(granule));
 
-	soma__line_set(lookup->lines[number].hash, entry % SOMA__LINE_ENTRIES, 0);
-	*soma__lookup_link(lookup, entry) = 0;
+	soma__line_set(lookup->lines[number].hash, place % SOMA__LINE_ENTRIES, 0);
 	lookup->used--;
 	if (__builtin_expect(own != number, 0))
 		soma__lookup_come_back(lookup, own, number);

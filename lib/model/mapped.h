@@ -90,7 +90,7 @@ soma__mapped_file(struct soma_model *model, uint32_t name, uint32_t node_name)
 		beside = SOMA__BESIDE_HOLE_BEFORE;
 	}
 	if (soma__keep_joins(model, tag, 0, next)) {
-		uint64_t back_end = soma__free_block_end(model, soma__block_at(model, next));
+		uint64_t back_end = soma__sized_end(model, soma__block_at(model, next));
 
 		beside |= soma__mapped_absorb(model, &keep, next, end, back_end) & SOMA__BESIDE_HOLE_BEHIND;
 		soma__block_erase(model, next);
@@ -119,7 +119,7 @@ soma__mapped_take(struct soma_model *model, unsigned pool, uint32_t node_name, u
 	const struct soma__keep keep = { .shelf = model->shared[pool], .state = SOMA__NODE_COMPLETE };
 	const struct soma__node *node = soma__node_at(&model->index, node_name);
 	const struct soma__block *block = soma__block_at(model, node->block);
-	uint64_t address = soma__block_address(block), end = soma__free_block_end(model, block);
+	uint64_t address = soma__block_address(block), end = soma__sized_end(model, block);
 	unsigned beside = (unsigned)node->position;
 	uint32_t name = soma__keep_take(model, &keep, pool, node_name, granules);
 

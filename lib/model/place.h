@@ -27,10 +27,7 @@ soma__reuses(const struct soma_model *model, unsigned rule)
 static HOT uint64_t
 soma__node_granules(const struct soma_model *model, uint32_t node)
 {
-	uint32_t name = soma__node_at(&model->index, node)->block;
-	const struct soma__block *block = soma__block_at(model, name);
-
-	return soma__free_block_end(model, block) - soma__block_address(block);
+	return soma__sized_granules(model, soma__block_at(model, soma__node_at(&model->index, node)->block));
 }
 
 static HOT bool

@@ -4,7 +4,7 @@
 
 #include "lib/model/keep.h"
 
-_Static_assert(sizeof(struct soma__queued) == 24, "an entry is 24 bytes");
+_Static_assert(sizeof(struct soma__queued) == 32, "an entry is half a cache line");
 _Static_assert(SOMA_POLICY_POOLS_MAX <= 2, "a key has one bit for the size pool");
 
 bool
@@ -31,7 +31,7 @@ settle_until(struct soma_model *model, uint32_t number)
 		const struct soma__block *block =
 			soma__block_at(model, soma__queue_at(queue, queue->settled)->block);
 
-		soma__discharge(model, block, soma__block_granules(model, block));
+		soma__discharge(model, block, soma__sized_granules(model, block));
 	}
 }
 
@@ -66,11 +66,6 @@ soma__queue_wait(struct soma_model *model)
 	uint32_t waiting = queue->next - queue->offered;
 
 	__builtin_prefetch(soma__block_at(model, soma__queue_at(queue, queue->next - 1)->block), 1);
-	if (waiting > SOMA__QUEUE_LAG / 2) {
-		uint32_t half = soma__queue_at(queue, queue->next - 1 - SOMA__QUEUE_LAG / 2)->block;
-
-		__builtin_prefetch(soma__block_at(model, soma__block_at(model, half)->next), 1);
-	}
 	if (waiting > SOMA__QUEUE_LAG && queue->allocs != model->stats.alloc_count)
 		offer_next(model);
 	queue->allocs = model->stats.alloc_count;
@@ -99,11 +94,28 @@ soma__queue_unsettled(const struct soma_model *model, uint64_t *used, uint64_t *
 	*used = *capacity = 0;
 	for (uint32_t number = queue->settled; number != queue->next; number++) {
 		const struct soma__block *block = soma__block_at(model, soma__queue_at(queue, number)->block);
-		uint64_t bytes = soma__bytes(model, soma__block_granules(model, block));
+		uint64_t bytes = soma__bytes(model, soma__sized_granules(model, block));
 
 		*capacity += bytes;
 		*used += bytes - block->waste;
 	}
+}
+
+bool
+soma__queue_grow_lookup(struct soma_model *model)
+{
+	struct soma__queue *queue = &model->queue;
+
+	if (!soma__lookup_grow(&model->lookup, &model->blocks, model->arena))
+		return false;
+	for (uint32_t number = queue->oldest; number != queue->next; number++) {
+		struct soma__queued *queued = soma__queue_at(queue, number);
+		uint64_t address = soma__block_address(soma__block_at(model, queued->block));
+
+		if (queued->key != SOMA__QUEUE_SERVED)
+			queued->place = soma__lookup_recall(&model->lookup, &model->blocks, address);
+	}
+	return true;
 }
 
 #define FETCH_MAX 32
@@ -121,7 +133,7 @@ fetch(const struct soma_model *model, const struct soma__queued *const queued[],
 	for (uint32_t i = 0; i < count; i++) {
 		const struct soma__block *block = soma__block_at(model, queued[i]->block);
 
-		__builtin_prefetch(soma__lookup_link(&model->lookup, block->entry), 1);
+		__builtin_prefetch(soma__lookup_link(&model->lookup, queued[i]->place), 1);
 		names[2 * i] = block->previous;
 		names[2 * i + 1] = block->next;
 		__builtin_prefetch(soma__block_at(model, block->previous), 1);
@@ -151,9 +163,9 @@ file(struct soma_model *model, const struct soma__queued *queued)
 	struct soma__block *block = soma__block_at(model, queued->block);
 	unsigned pool = soma__segment_at(model, soma__block_segment(block))->pool;
 
-	soma__lookup_remove(&model->lookup, block, queued->block | SOMA__LINK_FREED);
+	soma__lookup_remove(&model->lookup, queued->place, soma__block_address(block));
 	soma__keep_pending(model, model->streams[soma__queued_slot(queued)], pool, queued->block,
-			   soma__block_address(block), soma__block_end(model, block), queued->position, false);
+			   soma__block_address(block), soma__sized_end(model, block), queued->position, false);
 }
 
 void

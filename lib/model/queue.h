@@ -22,7 +22,7 @@
 #include "lib/model/state.h"
 
 /* With more than policy.batch_above blocks live, so many more frees come before one is
- * offered: by then its records are here.  Its neighbour is asked for at half of that. */
+ * offered: by then its record is here. */
 #define SOMA__QUEUE_LAG 8
 
 bool soma__queue_create(struct soma_model *model);
@@ -66,9 +66,9 @@ soma__queue_latest(const struct soma__queue *queue, uint64_t key)
 	return &queue->latest[key * UINT64_C(0x9e3779b97f4a7c15) >> queue->shift];
 }
 
-/* The block of the latest queued free of the stream that is offered and has this very
- * size, for an allocation; 0 if there is none. */
-static HOT uint32_t
+/* The latest queued free of the stream that is offered and whose block has this very size, for an
+ * allocation; NULL if there is none. */
+static HOT const struct soma__queued *
 soma__queue_take(struct soma__queue *queue, const struct soma__stream *stream, unsigned pool,
 		 uint64_t granules)
 {
@@ -83,11 +83,11 @@ soma__queue_take(struct soma__queue *queue, const struct soma__stream *stream, u
 			*link = queued->earlier;
 			queued->key = SOMA__QUEUE_SERVED;
 			queue->length--;
-			return queued->block;
+			return queued;
 		}
 		link = &queued->earlier;
 	}
-	return 0;
+	return NULL;
 }
 
 static HOT bool
@@ -101,7 +101,7 @@ static HOT void
 soma__queue_offer(struct soma_model *model, struct soma__queued *queued, uint32_t number, bool settled)
 {
 	const struct soma__block *block = soma__block_at(model, queued->block);
-	uint64_t granules = soma__block_granules(model, block);
+	uint64_t granules = soma__sized_granules(model, block);
 	unsigned pool = soma__segment_at(model, soma__block_segment(block))->pool;
 	uint64_t key = soma__queue_key(queued->key, pool, granules);
 	uint32_t *latest = soma__queue_latest(&model->queue, key);
@@ -151,6 +151,7 @@ soma__queue_push(struct soma_model *model, const struct soma__stream *stream, ui
 	struct soma__queued *queued = soma__queue_at(queue, number);
 
 	queued->block = *link;
+	queued->place = soma__lookup_place(&model->lookup, link);
 	queued->key = stream->queue_key;
 	queued->position = position;
 	*link |= SOMA__LINK_FREED;
@@ -171,6 +172,15 @@ static inline void
 soma__queue_file_all(struct soma_model *model)
 {
 	soma__queue_file(model, model->queue.next);
+}
+
+/* Makes sure that one more entry fits into the pointer lookup: queued frees know the places of theirs. */
+bool soma__queue_grow_lookup(struct soma_model *model);
+
+static HOT bool
+soma__queue_reserve_entry(struct soma_model *model)
+{
+	return model->lookup.used < model->lookup.grow_at || soma__queue_grow_lookup(model);
 }
 
 /* Brings stats.used and stats.capacity up to date. */

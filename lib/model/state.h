@@ -3,8 +3,8 @@
  * What a model is made of.
  *
  * Blocks are in address order within their segment.  A block is 24 bytes; what only
- * free blocks need is in a node of 32.  A block's size is the distance to the next
- * one: nothing is stored twice.  Segments, streams, shelves and trees hang off the
+ * free blocks need is in a node of 32.  A block ends where the next one begins; those that
+ * are allocations or free know their sizes besides, so that the next one need not be read.  Segments, streams, shelves and trees hang off the
  * model; every record is in the model's arena.
  *
  * A granule is the policy's alignment: addresses and sizes inside are granules.
@@ -85,6 +85,8 @@ struct soma__queued {
 	uint64_t position;
 	uint32_t block;
 	uint32_t earlier; /* offered: the one before it with the same hash; gone unless it waits */
+	uint32_t place;   /* of its entry in the pointer lookup */
+	uint32_t unused;
 };
 
 /* queue.h; frees are numbered, and those from `oldest` up to `next` wait. */
@@ -179,13 +181,19 @@ soma__block_end(const struct soma_model *model, const struct soma__block *block)
 	return soma__segment_at(model, soma__block_segment(block))->end;
 }
 
-/* The same of a free block that has its node, from its own record. */
+/* The same of an allocation, live or queued, or of a free block that has its node: from its own record. */
 static inline uint64_t
-soma__free_block_end(const struct soma_model *model, const struct soma__block *block)
+soma__sized_end(const struct soma_model *model, const struct soma__block *block)
 {
 	if (__builtin_expect(block->size == UINT32_MAX, 0))
 		return soma__block_end(model, block);
 	return soma__block_address(block) + block->size;
+}
+
+static inline uint64_t
+soma__sized_granules(const struct soma_model *model, const struct soma__block *block)
+{
+	return soma__sized_end(model, block) - soma__block_address(block);
 }
 
 static inline uint64_t
