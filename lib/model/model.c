@@ -49,6 +49,7 @@ init(struct soma_model *model, struct soma__arena *arena, const struct soma__lim
 	soma__slab_init(&model->blocks, sizeof(struct soma__block), RECORDS_MAX(struct soma__block));
 	soma__slab_init(&model->segment_slab, sizeof(struct soma__segment),
 			(uint32_t)1 << SOMA__SEGMENT_BITS);
+	soma__firstfit_init(&model->holes, &model->blocks);
 }
 
 static enum soma_status

@@ -11,6 +11,7 @@
 #include "lib/model/driven.h"
 #include "lib/model/pending.h"
 #include "lib/model/queue.h"
+#include "lib/model/range.h"
 #include "lib/model/segments.h"
 #include "lib/model/state.h"
 
@@ -150,9 +151,9 @@ sort_raised(struct soma_model *model)
 	}
 }
 
-/* Streams whose positions rose: completes what that proves, in ascending id. */
+/* Streams whose positions rose: what that proves is completed, in ascending id. */
 static void
-complete_raised(struct soma_model *model)
+raised_each(struct soma_model *model, void complete(struct soma_model *, struct soma__stream *))
 {
 	uint32_t count = model->raised_count;
 
@@ -162,10 +163,16 @@ complete_raised(struct soma_model *model)
 		struct soma__stream *stream = model->streams[model->raised[i]];
 
 		stream->raised = false;
-		soma__stream_complete(model, stream);
+		complete(model, stream);
 		soma__stream_settle(model, stream);
 	}
 	model->raised_count = 0;
+}
+
+static void
+complete_raised(struct soma_model *model)
+{
+	raised_each(model, soma__stream_complete);
 }
 
 static enum soma_status
@@ -207,9 +214,14 @@ reserve_synchronize(struct soma_model *model)
 static void
 finish_synchronize(struct soma_model *model)
 {
-	complete_raised(model);
-	if (model->stats.reserved > model->threshold)
+	if (model->stats.reserved <= model->threshold) {
+		complete_raised(model);
+	} else if (soma__range_keeps_none(model, model->threshold)) {
+		raised_each(model, soma__range_complete);
+	} else {
+		complete_raised(model);
 		soma__segments_release(model, model->threshold);
+	}
 }
 
 enum soma_status

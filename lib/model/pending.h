@@ -66,6 +66,19 @@ soma__pending_unlink(struct soma_model *model, struct soma__stream *stream, uint
 		soma__pending_none(model, stream);
 }
 
+/* The nodes before this one went (0: all). */
+static inline void
+soma__pending_begin(struct soma_model *model, struct soma__stream *stream, uint32_t name)
+{
+	stream->oldest = name;
+	if (name != 0) {
+		soma__node_at(&model->index, name)->older = 0;
+		return;
+	}
+	stream->newest = 0;
+	soma__pending_none(model, stream);
+}
+
 void soma__pending_file_followed(struct soma_model *model, struct soma__stream *stream, uint32_t node,
 				 uint64_t address, uint64_t granules);
 void soma__pending_unfile_followed(struct soma_model *model, struct soma__stream *stream, uint32_t node,

@@ -26,25 +26,53 @@ soma__range_create(struct soma_model *model)
 	return true;
 }
 
-static enum soma__growth
-grow_into_hole(struct soma_model *model, uint32_t hole, uint64_t granules, uint32_t *block)
+/* The hole of this block. */
+static struct soma__spot
+hole_of(const struct soma_model *model, uint32_t name)
 {
-	uint64_t address = soma__hole_address(model, hole);
+	const struct soma__block *block = soma__block_at(model, name);
 
-	if (soma__reserve_refuses(model, granules))
-		return SOMA__GROWTH_REFUSED;
-	*block = soma__tree_at(&model->index.trees, hole)->record;
-	if (soma__hole_granules(model, hole) > granules) {
-		uint32_t rest = soma__block_insert(model, model->range, *block, address + granules);
+	return soma__firstfit_of(&model->holes, block->node, soma__block_address(block));
+}
 
-		soma__block_set_kind(soma__block_at(model, rest), SOMA__BLOCK_HOLE);
-		soma__tree_at(&model->index.trees, hole)->record = rest;
+/* A new live block of the front of a hole, whose record stays that of the rest.  (What is written to
+ * the block before it nobody waits for; to read it would be to wait.) */
+static uint32_t
+cut_front(struct soma_model *model, uint32_t hole, uint64_t granules)
+{
+	uint32_t name = soma__slab_take(&model->blocks, sizeof(struct soma__block), SOMA__NAME_UNIT);
+	struct soma__block *block = soma__block_at(model, name), *rest = soma__block_at(model, hole);
+
+	block->head = soma__block_head(soma__block_address(rest), model->range, SOMA__BLOCK_LIVE);
+	block->previous = rest->previous;
+	block->next = hole;
+	if (rest->previous != 0)
+		soma__block_at(model, rest->previous)->next = name;
+	else
+		soma__segment_at(model, model->range)->first = name;
+	rest->previous = name;
+	rest->head += granules;
+	return name;
+}
+
+static HOT uint32_t
+take_hole(struct soma_model *model, struct soma__spot hole, uint64_t granules)
+{
+	struct soma__firstfit *holes = &model->holes;
+	uint32_t name = soma__firstfit_record(holes, hole);
+
+	__builtin_prefetch(soma__block_at(model, name), 1);
+	soma__lookup_fetch(&model->lookup, soma__firstfit_address(holes, hole));
+	if (soma__firstfit_granules(holes, hole) > granules) {
+		soma__firstfit_cut(holes, hole, granules);
+		name = cut_front(model, name, granules);
+	} else {
+		soma__firstfit_remove(holes, hole);
+		soma__block_set_kind(soma__block_at(model, name), SOMA__BLOCK_LIVE);
 	}
-	soma__hole_take(model, hole, granules);
-	soma__block_set_kind(soma__block_at(model, *block), SOMA__BLOCK_LIVE);
 	soma__reserve_add(model, granules);
 	model->stats.active += soma__bytes(model, granules);
-	return SOMA__GROWTH_DONE;
+	return name;
 }
 
 /* The free block before the end that the stream may use, if it is smaller than wanted. */
@@ -108,7 +136,7 @@ lower_end(struct soma_model *model, uint32_t name)
 	soma__block_erase(model, name);
 	if (soma__is_hole(model, previous)) {
 		range->end = soma__block_address(soma__block_at(model, previous));
-		soma__hole_remove_at(model, range->end);
+		soma__firstfit_remove(&model->holes, hole_of(model, previous));
 		soma__block_erase(model, previous);
 	}
 	soma__reserve_set_top(model, range->end);
@@ -116,31 +144,44 @@ lower_end(struct soma_model *model, uint32_t name)
 		model->stats.segment_count = 0;
 }
 
-/* A free block of the range becomes a hole.  Needs one tree node. */
-static void
+/* A block of no account becomes a hole, or part of those beside it, or the end of the range.  Needs a
+ * gap. */
+static HOT void
 make_hole(struct soma_model *model, uint32_t name)
 {
-	struct soma__block *block = soma__block_at(model, name);
+	struct soma__firstfit *holes = &model->holes;
+	struct soma__block *block = soma__block_at(model, name), *behind;
 	uint32_t previous = block->previous, next = block->next;
-	uint64_t address = soma__block_address(block);
+	uint64_t address = soma__block_address(block), end;
+	struct soma__spot spot;
 
 	if (next == 0) {
 		lower_end(model, name);
 		return;
 	}
-	if (soma__is_hole(model, next)) {
-		soma__hole_remove_at(model, soma__block_address(soma__block_at(model, next)));
-		soma__block_erase(model, next);
-	}
-	if (!soma__is_hole(model, previous)) {
+	behind = soma__block_at(model, next);
+	end = soma__block_address(behind);
+	if (soma__is_hole(model, previous)) {
+		soma__block_erase(model, name);
+		if (soma__block_kind(behind) == SOMA__BLOCK_HOLE) {
+			spot = hole_of(model, next);
+			end += soma__firstfit_granules(holes, spot);
+			soma__firstfit_remove(holes, spot);
+			soma__block_erase(model, next);
+		}
+		spot = hole_of(model, previous);
+		address = soma__block_address(soma__block_at(model, previous));
+		soma__firstfit_extend(holes, spot, address, end - address);
+	} else if (soma__block_kind(behind) == SOMA__BLOCK_HOLE) {
+		spot = hole_of(model, next);
+		soma__firstfit_extend(holes, spot, address,
+				      end - address + soma__firstfit_granules(holes, spot));
+		behind->head -= end - address;
+		soma__block_erase(model, name);
+	} else {
 		soma__block_set_kind(block, SOMA__BLOCK_HOLE);
-		soma__hole_put(model, address, soma__block_granules(model, block), name);
-		return;
+		soma__firstfit_insert(holes, address, end - address, name);
 	}
-	soma__block_erase(model, name);
-	block = soma__block_at(model, previous);
-	address = soma__block_address(block);
-	soma__hole_change(model, address, address, soma__block_granules(model, block));
 }
 
 bool
@@ -177,15 +218,82 @@ soma__range_release(struct soma_model *model, uint64_t keep)
 	return released;
 }
 
+/* ---- completed and released in one ---- */
+
+/* A neighbour whose free is known to have executed, too: it is about to be completed. */
+static HOT bool
+is_due(const struct soma_model *model, uint32_t name)
+{
+	const struct soma__block *block = soma__block_at(model, name);
+	const struct soma__node *node;
+
+	if (soma__block_kind(block) != SOMA__BLOCK_FREE)
+		return false;
+	node = soma__node_at(&model->index, block->node);
+	return node->position <
+	       soma__released(model, model->streams[soma__shelf_slot(model, soma__node_shelf(node))]);
+}
+
+/* Blocks that lie beside each other would be one when they are released.  So each counts, but for
+ * what it has in common with those that come later. */
+static HOT void
+release(struct soma_model *model, struct soma__stream *stream, uint32_t node_name)
+{
+	const struct soma__node *node = soma__node_at(&model->index, node_name);
+	uint32_t name = node->block;
+	const struct soma__block *block = soma__block_at(model, name);
+	uint64_t address = soma__block_address(block), end = soma__sized_end(model, block);
+
+	if (soma__node_state(node) == SOMA__NODE_PARKED && !stream->followed) {
+		model->parked--;
+	} else {
+		const struct soma__keep keep = soma__keep_of(model, node);
+
+		soma__keep_out(model, &keep, block, address, end);
+		model->parked -= keep.state == SOMA__NODE_PARKED;
+	}
+	model->stats.active -= soma__bytes(model, end - address);
+	model->stats.reserved -= soma__bytes(model, end - address);
+	model->stats.segments_released +=
+		(uint64_t)1 - is_due(model, block->previous) - is_due(model, block->next);
+	soma__node_give(&model->index, node_name);
+	make_hole(model, name);
+}
+
+void
+soma__range_complete(struct soma_model *model, struct soma__stream *stream)
+{
+	uint64_t released = soma__released(model, stream);
+	uint32_t name = stream->oldest, count = 0;
+
+	if (name == 0)
+		return;
+	for (; name != 0; count++) {
+		const struct soma__node *node = soma__node_at(&model->index, name);
+		uint32_t newer = node->newer;
+
+		if (node->position >= released)
+			break;
+		release(model, stream, name);
+		name = newer;
+	}
+	stream->pending_count -= count;
+	model->stats.pending_free_count -= count;
+	soma__pending_begin(model, stream, name);
+}
+
 enum soma__growth
 soma__range_grow(struct soma_model *model, struct soma__stream *stream, uint64_t granules, uint32_t *block)
 {
-	uint32_t hole;
+	struct soma__spot hole;
 
 	if (!soma__blocks_reserve(model))
 		return SOMA__GROWTH_NO_RECORDS;
-	hole = soma__hole_lowest(model, granules);
-	if (hole != 0)
-		return grow_into_hole(model, hole, granules, block);
-	return grow_at_end(model, stream, granules, block);
+	hole = soma__firstfit_lowest(&model->holes, granules);
+	if (hole.node == 0)
+		return grow_at_end(model, stream, granules, block);
+	if (soma__reserve_refuses(model, granules))
+		return SOMA__GROWTH_REFUSED;
+	*block = take_hole(model, hole, granules);
+	return SOMA__GROWTH_DONE;
 }

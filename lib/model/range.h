@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SOMA_SEGMENTS_RANGE: called by segments.c alone, but for creating. */
+/* SOMA_SEGMENTS_RANGE: called by segments.c, but for what says otherwise. */
 #ifndef SOMA_LIB_MODEL_RANGE_H
 #define SOMA_LIB_MODEL_RANGE_H
 
@@ -11,6 +11,18 @@ bool soma__range_create(struct soma_model *model);
 
 enum soma__growth soma__range_grow(struct soma_model *model, struct soma__stream *stream, uint64_t granules,
 				   uint32_t *block);
+
+/* For order.c: is everything that comes to be complete now released when the range is released down to
+ * `keep` bytes?  So it is where nothing is complete yet, and what is live, which stays, is no less. */
+static inline bool
+soma__range_keeps_none(const struct soma_model *model, uint64_t keep)
+{
+	return soma__is_range(model) && model->stats.free_block_count == 0 && model->stats.capacity >= keep;
+}
+
+/* Then, for each stream whose positions rose: completes the pending frees that are known to have
+ * executed, and releases their blocks at once.  Needs a gap for each. */
+void soma__range_complete(struct soma_model *model, struct soma__stream *stream);
 
 /* Releases down to `keep` bytes; true if anything went. */
 bool soma__range_release(struct soma_model *model, uint64_t keep);

@@ -196,7 +196,8 @@ soma__segment_adopt(struct soma_model *model, struct soma__stream *stream, unsig
 	if (soma__reserve_refuses(model, granules))
 		return soma__fail_sizes(OUT_OF_DEVICE_MEMORY, "a segment of %s would pass the pool's maximum",
 					soma__bytes(model, granules));
-	if (!reserve_segment(model, home_shelf(model, stream, pool), granules))
+	if (!reserve_segment(model, home_shelf(model, stream, pool), granules) ||
+	    (!model->has_source && !soma__firstfit_reserve(&model->holes, model->arena, 2)))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
 	if (!model->has_source)
 		soma__space_adopt(model, address, address + granules);
@@ -293,18 +294,16 @@ soma__segments_grow(struct soma_model *model, struct soma__stream *stream, unsig
 bool
 soma__segments_reserve_release(struct soma_model *model)
 {
-	uint64_t blocks;
+	uint64_t holes = 0;
 
 	if (model->is_mapped)
 		return soma__mapped_reserve_release(model, UINT64_MAX);
-	blocks = soma__is_range(model) ? model->stats.free_block_count + model->stats.pending_free_count +
-						 model->queue.length
-				       : model->stats.segment_count;
-
+	if (soma__is_range(model))
+		holes = model->stats.free_block_count + model->stats.pending_free_count + model->queue.length;
+	else if (!model->has_source)
+		holes = model->stats.segment_count;
 	model->headroom = 0;
-	return soma__slab_reserve(&model->index.trees, model->arena,
-				  (uint32_t)blocks + 2 * soma__unfiled(model) +
-					  SOMA__RECORDS_PER_OPERATION) &&
+	return soma__firstfit_reserve(&model->holes, model->arena, (uint32_t)holes) &&
 	       soma__blocks_refill(model);
 }
 

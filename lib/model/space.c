@@ -1,106 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holes and the virtual space.  Nothing here fails.  Not thread-safe, like the model. */
+/* The virtual space.  Nothing here fails.  Not thread-safe, like the model. */
 #include "lib/model/space.h"
-
-/* ---- holes: ordered by address, the value being ~size ---- */
-
-void
-soma__hole_put(struct soma_model *model, uint64_t address, uint64_t granules, uint32_t block)
-{
-	struct soma__slab *trees = &model->index.trees;
-	uint32_t tree = soma__tree_take(trees);
-
-	*soma__tree_at(trees, tree) =
-		(struct soma__tree_node){ .record = block, .minor = address, .value = ~granules };
-	soma__tree_insert(trees, &model->holes, tree);
-}
-
-void
-soma__hole_change(struct soma_model *model, uint64_t address, uint64_t new_address, uint64_t granules)
-{
-	soma__tree_change(&model->index.trees, &model->holes, 0, address, new_address, ~granules);
-}
-
-void
-soma__hole_remove_at(struct soma_model *model, uint64_t address)
-{
-	struct soma__slab *trees = &model->index.trees;
-
-	soma__tree_give(trees, soma__tree_remove(trees, &model->holes, 0, address));
-}
-
-uint32_t
-soma__hole_lowest(const struct soma_model *model, uint64_t granules)
-{
-	return soma__tree_at_least_below(&model->index.trees, model->holes, 0, 0, ~granules + 1);
-}
-
-void
-soma__hole_take(struct soma_model *model, uint32_t hole, uint64_t granules)
-{
-	uint64_t address = soma__hole_address(model, hole), all = soma__hole_granules(model, hole);
-
-	if (all > granules)
-		soma__hole_change(model, address, address + granules, all - granules);
-	else
-		soma__hole_remove_at(model, address);
-}
-
-/* ---- the virtual space of a segmented pool ---- */
 
 bool
 soma__space_has(const struct soma_model *model, uint64_t granules)
 {
-	return soma__hole_lowest(model, granules) != 0 ||
+	return soma__firstfit_lowest(&model->holes, granules).node != 0 ||
 	       granules <= SOMA__ADDRESS_END(model) - model->space_end;
 }
 
 uint64_t
 soma__space_take(struct soma_model *model, uint64_t granules)
 {
-	uint32_t hole = soma__hole_lowest(model, granules);
+	struct soma__firstfit *holes = &model->holes;
+	struct soma__spot hole = soma__firstfit_lowest(holes, granules);
 	uint64_t address = model->space_end;
 
-	if (hole == 0) {
+	if (hole.node == 0) {
 		model->space_end += granules;
 		return address;
 	}
-	address = soma__hole_address(model, hole);
-	soma__hole_take(model, hole, granules);
+	address = soma__firstfit_address(holes, hole);
+	if (soma__firstfit_granules(holes, hole) > granules)
+		soma__firstfit_cut(holes, hole, granules);
+	else
+		soma__firstfit_remove(holes, hole);
 	return address;
+}
+
+/* The addresses of a hole, which is none any more. */
+static uint64_t
+take_all(struct soma_model *model, struct soma__spot hole)
+{
+	uint64_t granules = soma__firstfit_granules(&model->holes, hole);
+
+	soma__firstfit_remove(&model->holes, hole);
+	return granules;
 }
 
 void
 soma__space_give(struct soma_model *model, uint64_t address, uint64_t granules)
 {
-	const struct soma__slab *trees = &model->index.trees;
-	uint32_t before = soma__tree_at_most(trees, model->holes, 0, address);
-	uint32_t after = soma__tree_at_least(trees, model->holes, 0, address);
-	uint64_t start = address;
+	struct soma__firstfit *holes = &model->holes;
+	struct soma__spot behind = soma__firstfit_beside(holes, address, true), before;
 
-	if (after != 0 && soma__hole_address(model, after) == address + granules) {
-		granules += soma__hole_granules(model, after);
-		soma__hole_remove_at(model, soma__hole_address(model, after));
+	if (behind.node != 0 && soma__firstfit_address(holes, behind) == address + granules)
+		granules += take_all(model, behind);
+	before = soma__firstfit_beside(holes, address, false);
+	if (before.node != 0) {
+		uint64_t start = soma__firstfit_address(holes, before);
+		uint64_t before_granules = soma__firstfit_granules(holes, before);
+
+		if (start + before_granules == address) {
+			address = start;
+			granules += before_granules;
+			if (address + granules != model->space_end) {
+				soma__firstfit_extend(holes, before, address, granules);
+				return;
+			}
+			soma__firstfit_remove(holes, before);
+		}
 	}
-	if (before != 0 && soma__hole_address(model, before) + soma__hole_granules(model, before) == address) {
-		start = soma__hole_address(model, before);
-		granules += soma__hole_granules(model, before);
-	}
-	if (start + granules == model->space_end) {
-		if (start != address)
-			soma__hole_remove_at(model, start);
-		model->space_end = start;
-	} else if (start != address) {
-		soma__hole_change(model, start, start, granules);
-	} else {
-		soma__hole_put(model, address, granules, 0);
-	}
+	if (address + granules == model->space_end)
+		model->space_end = address;
+	else
+		soma__firstfit_insert(holes, address, granules, 0);
 }
 
 void
 soma__space_adopt(struct soma_model *model, uint64_t address, uint64_t end)
 {
-	uint32_t hole;
+	struct soma__firstfit *holes = &model->holes;
+	struct soma__spot hole;
 	uint64_t hole_start, hole_end;
 
 	if (end <= model->index.base)
@@ -109,16 +80,15 @@ soma__space_adopt(struct soma_model *model, uint64_t address, uint64_t end)
 		address = model->index.base;
 	if (address >= model->space_end) {
 		if (address > model->space_end)
-			soma__hole_put(model, model->space_end, address - model->space_end, 0);
+			soma__firstfit_insert(holes, model->space_end, address - model->space_end, 0);
 		model->space_end = end;
 		return;
 	}
-	hole = soma__tree_at_most(&model->index.trees, model->holes, 0, address);
-	hole_start = soma__hole_address(model, hole);
-	hole_end = hole_start + soma__hole_granules(model, hole);
-	soma__hole_remove_at(model, hole_start);
+	hole = soma__firstfit_beside(holes, address, false);
+	hole_start = soma__firstfit_address(holes, hole);
+	hole_end = hole_start + take_all(model, hole);
 	if (hole_start < address)
-		soma__hole_put(model, hole_start, address - hole_start, 0);
+		soma__firstfit_insert(holes, hole_start, address - hole_start, 0);
 	if (end < hole_end)
-		soma__hole_put(model, end, hole_end - end, 0);
+		soma__firstfit_insert(holes, end, hole_end - end, 0);
 }

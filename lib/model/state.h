@@ -17,6 +17,7 @@
 #include "lib/arena/arena.h"
 #include "lib/model/block.h"
 #include "lib/model/driven.h"
+#include "lib/model/firstfit.h"
 #include "lib/model/index.h"
 #include "lib/model/lookup.h"
 #include "lib/model/slab.h"
@@ -137,12 +138,12 @@ struct soma_model {
 	uint32_t free_slots; /* tree by (0, slot): slots whose stream is gone */
 
 	struct soma__queue queue;
+	struct soma__firstfit holes; /* of the range, each with its block; or of the virtual space */
 
 	uint32_t parked;          /* frees on no shelf */
 	uint32_t headroom;        /* operations that have their records: soma__blocks_reserve() */
 	uint32_t segments;        /* tree by (address) */
 	uint32_t idle;            /* tree by (size, address) */
-	uint32_t holes;           /* tree by address, value ~size: of a range, or of the virtual space */
 	uint32_t range;           /* the range's segment */
 	uint64_t space_end;       /* virtual space, segmented pools */
 	uint64_t top;             /* highest end, for regions */
