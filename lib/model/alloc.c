@@ -11,6 +11,7 @@
 #include "lib/model/keep.h"
 #include "lib/model/place.h"
 #include "lib/model/queue.h"
+#include "lib/model/range.h"
 #include "lib/model/state.h"
 
 static unsigned
@@ -147,7 +148,8 @@ alloc_placed(struct soma_model *model, struct soma__stream *stream, uint64_t siz
 
 	if (!reserve(model))
 		return SOMA_STATUS_OUT_OF_HOST_MEMORY;
-	name = soma__place_shelved(model, stream, pool, granules);
+	name = soma__range_only_grows(model) ? soma__range_take_hole(model, granules)
+					     : soma__place_shelved(model, stream, pool, granules);
 	if (name == 0)
 		return alloc_elsewhere(model, stream, size, alloc);
 	alloc->wait_stream = alloc->wait_seq = 0;

@@ -89,12 +89,8 @@ soma__block_complete(struct soma_model *model, uint32_t name)
 void
 soma__block_park(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t position)
 {
-	const struct soma__block *block = soma__block_at(model, name);
-	unsigned pool = soma__segment_at(model, soma__block_segment(block))->pool;
-	const struct soma__keep keep = { .stream = stream, .state = SOMA__NODE_PARKED };
-
-	soma__keep_in(model, &keep, name, soma__pending_node(model, stream, pool, position, keep.state),
-		      soma__block_address(block), soma__block_end(model, block), false);
+	soma__pending_park(model, stream, name, soma__block_granules(model, soma__block_at(model, name)),
+			   position);
 }
 
 uint32_t

@@ -75,6 +75,17 @@ take_hole(struct soma_model *model, struct soma__spot hole, uint64_t granules)
 	return name;
 }
 
+uint32_t
+soma__range_take_hole(struct soma_model *model, uint64_t granules)
+{
+	struct soma__spot hole = soma__firstfit_lowest(&model->holes, granules);
+
+	if (hole.node == 0 || soma__reserve_exceeds(model, granules))
+		return 0;
+	model->stats.segments_acquired++;
+	return take_hole(model, hole, granules);
+}
+
 /* The free block before the end that the stream may use, if it is smaller than wanted. */
 static uint32_t
 usable_last(const struct soma_model *model, const struct soma__stream *stream, uint64_t granules)

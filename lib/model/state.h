@@ -140,7 +140,7 @@ struct soma_model {
 	struct soma__queue queue;
 	struct soma__firstfit holes; /* of the range, each with its block; or of the virtual space */
 
-	uint32_t parked;          /* frees on no shelf */
+	uint32_t parked;          /* frees on no shelf, or about to be */
 	uint32_t headroom;        /* operations that have their records: soma__blocks_reserve() */
 	uint32_t segments;        /* tree by (address) */
 	uint32_t idle;            /* tree by (size, address) */
