@@ -3,6 +3,7 @@
  * Order between streams: what an event proves and what it does not, and what the
  * legacy stream adds by itself; when a block is ready.
  */
+#include "lib/model/driven.h"
 #include "tests/model_fixture.h"
 #include "tests/unit.h"
 
@@ -212,7 +213,28 @@ START_TEST(a_block_is_ready_elsewhere_after_waiting_past_its_allocation)
 }
 END_TEST
 
-UNIT_MAIN("order", a_block_is_ready_on_its_stream_once_that_executed_past_it,
+/* Under `strict` a free waits for its records, and that is nobody's business. */
+START_TEST(a_free_that_was_just_made_pends)
+{
+	struct soma_model *m = model_of("strict", 0);
+	struct soma_model_alloc a[4];
+
+	for (int i = 0; i < 4; i++)
+		a[i] = alloc(m, MIB, 0);
+	ck_assert(!soma__model_pends(m, 1, 63));
+	release(m, a[1], 0);
+	ck_assert(soma__model_pends(m, MIB, 2));
+	ck_assert(!soma__model_pends(m, MIB + 1, 2));
+	ck_assert(!soma__model_pends(m, MIB, 1));
+	ck_assert(!soma_model_is_live(m, a[1].ptr));
+	ck_invalid(soma_model_free(m, a[1].ptr, 0));
+	ck_assert_uint_eq(soma_model_capacity(m), 3 * MIB);
+	ck_assert_uint_eq(soma_model_pending_free_count(m), 1);
+	soma_model_destroy(m);
+}
+END_TEST
+
+UNIT_MAIN("order", a_free_that_was_just_made_pends, a_block_is_ready_on_its_stream_once_that_executed_past_it,
 	  a_block_is_ready_elsewhere_after_waiting_past_its_allocation,
 	  an_event_beyond_what_was_submitted_is_refused, a_stale_event_proves_only_what_came_before_it,
 	  an_event_keeps_proving_the_frees_before_it_when_neighbours_follow,
