@@ -49,6 +49,7 @@ last_place(uint64_t address)
 static inline void
 fetch(const void *from, size_t size)
 {
+#pragma GCC unroll 8
 	for (size_t i = 0; i < size; i += 64)
 		__builtin_prefetch((const char *)from + i, 1);
 }
