@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of 2 MiB chunks and a hash table of the chunks.
+ * Ranges of 2 MiB chunks, and tables.
  *
  * A plain range lies between two pages without access, so that the kernel never
  * merges it with a neighbour: its lines in smaps are then its own, and a write
@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "lib/arena/chunks.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -39,85 +41,6 @@ map_anonymous(size_t size, int protection, int flags)
 	void *p = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
 	return p == MAP_FAILED ? NULL : p;
-}
-
-/* ---- the table ------------------------------------------------------------ */
-
-static size_t
-home_slot(const struct soma__pages *pages, uintptr_t number)
-{
-	return (size_t)(((uint64_t)number * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (pages->slots - 1);
-}
-
-/* The chunk's slot, or the empty one where it would go. */
-static struct soma__chunk *
-slot_of(const struct soma__pages *pages, uintptr_t number)
-{
-	size_t i = home_slot(pages, number);
-
-	while (pages->table[i].number != 0 && pages->table[i].number != number)
-		i = (i + 1) & (pages->slots - 1);
-	return &pages->table[i];
-}
-
-static struct soma__chunk *
-chunk_of(const struct soma__pages *pages, const void *address)
-{
-	return slot_of(pages, (uintptr_t)address / CHUNK);
-}
-
-static void
-free_table(struct soma__pages *pages, struct soma__chunk *table, size_t slots)
-{
-	if (table != pages->first)
-		munmap(table, slots * sizeof *table);
-}
-
-/* Room for `more` chunks at a load of at most a half. */
-static bool
-reserve_slots(struct soma__pages *pages, size_t more)
-{
-	size_t slots = pages->slots, old_slots = pages->slots;
-	struct soma__chunk *old = pages->table;
-
-	while (slots < 2 * (pages->chunks + more))
-		slots *= 2;
-	if (slots == old_slots)
-		return true;
-	struct soma__chunk *table = map_anonymous(slots * sizeof *table, PROT_READ | PROT_WRITE, 0);
-	if (table == NULL)
-		return false;
-	pages->table = table;
-	pages->slots = slots;
-	for (size_t i = 0; i < old_slots; i++)
-		if (old[i].number != 0)
-			*slot_of(pages, old[i].number) = old[i];
-	free_table(pages, old, old_slots);
-	return true;
-}
-
-/* Those behind it that could not have their own place move up. */
-static void
-remove_slot(struct soma__pages *pages, struct soma__chunk *chunk)
-{
-	size_t mask = pages->slots - 1, hole = (size_t)(chunk - pages->table);
-
-	for (size_t i = (hole + 1) & mask; pages->table[i].number != 0; i = (i + 1) & mask) {
-		size_t home = home_slot(pages, pages->table[i].number);
-
-		if (((i - home) & mask) >= ((i - hole) & mask)) {
-			pages->table[hole] = pages->table[i];
-			hole = i;
-		}
-	}
-	pages->table[hole] = (struct soma__chunk){ 0 };
-	pages->chunks--;
-}
-
-bool
-soma__pages_owns(const struct soma__pages *pages, uintptr_t address)
-{
-	return address >= CHUNK && slot_of(pages, address / CHUNK)->number != 0;
 }
 
 /* ---- ranges --------------------------------------------------------------- */
@@ -173,19 +96,6 @@ unmap_range(const struct soma__chunk *first)
 	munmap((char *)(first->number * CHUNK) - guard, first->range * CHUNK + 2 * guard);
 }
 
-/* The first chunk gets like.range. */
-static void
-add_chunks(struct soma__pages *pages, char *address, size_t size, struct soma__chunk like)
-{
-	for (size_t at = 0; at < size; at += CHUNK) {
-		like.number = (uintptr_t)(address + at) / CHUNK;
-		*slot_of(pages, like.number) = like;
-		like.range = 0;
-		pages->chunks++;
-	}
-	pages->mapped += size;
-}
-
 /* Asks for huge pages under a chunk that was plain; with `collapse`, has them made now of what is
  * there, which no later fault would do.  false: this kernel has none. */
 static bool
@@ -232,7 +142,7 @@ map_locked(struct soma__pages *pages, size_t size, size_t alignment, bool metada
 	struct soma__chunk like = { .metadata = metadata, .committed = metadata ? CHUNK : 0 };
 	char *address = NULL;
 
-	if (!reserve_slots(pages, size / CHUNK))
+	if (!soma__chunks_reserve(pages, size / CHUNK))
 		return NULL;
 	/* A request that ends the small stage by itself need not start on plain pages. */
 	if (!metadata && pages->want_huge && pages->committed + size > 2 * SOMA__PAGES_SMALL)
@@ -250,7 +160,7 @@ map_locked(struct soma__pages *pages, size_t size, size_t alignment, bool metada
 	if (!like.explicit_huge) /* both fail harmlessly on a kernel without huge pages */
 		(void)madvise(address, size, like.huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	like.range = (uint32_t)(size / CHUNK);
-	add_chunks(pages, address, size, like);
+	soma__chunks_add(pages, address, size, like);
 	return address;
 }
 
@@ -287,7 +197,7 @@ soma__pages_commit(struct soma__pages *pages, void *address, size_t size)
 	pthread_mutex_lock(&pages->mutex);
 	pages->committed += size;
 	for (char *at = address; at < end; at += part) {
-		struct soma__chunk *chunk = chunk_of(pages, at);
+		struct soma__chunk *chunk = soma__chunk_of(pages, at);
 		part = part_in_chunk(at, end);
 		chunk->committed += (uint32_t)part;
 		if (chunk->dirty)
@@ -323,7 +233,7 @@ soma__pages_decommit(struct soma__pages *pages, void *address, size_t size)
 	pthread_mutex_lock(&pages->mutex);
 	pages->committed -= size;
 	for (char *at = address; at < end; at += part) {
-		struct soma__chunk *chunk = chunk_of(pages, at);
+		struct soma__chunk *chunk = soma__chunk_of(pages, at);
 		part = part_in_chunk(at, end);
 		chunk->committed -= (uint32_t)part;
 		give_back(chunk, at, part);
@@ -351,7 +261,7 @@ has_slack(size_t size)
 static void
 settle_chunk(struct soma__pages *pages, char *table, size_t i, size_t old, size_t size)
 {
-	struct soma__chunk *chunk = chunk_of(pages, table + i * CHUNK);
+	struct soma__chunk *chunk = soma__chunk_of(pages, table + i * CHUNK);
 	bool last = (i + 1) * CHUNK >= size;
 
 	chunk->slack = last && has_slack(size);
@@ -376,17 +286,17 @@ commit_table(struct soma__pages *pages, char *table, size_t old, size_t size)
 static bool
 extend_locked(struct soma__pages *pages, char *table, size_t old, size_t size)
 {
-	const struct soma__chunk *first = chunk_of(pages, table);
+	const struct soma__chunk *first = soma__chunk_of(pages, table);
 	size_t had = chunks_for(old), wanted = chunks_for(size);
 
 	if (wanted > first->range)
 		return false;
 	if (wanted > had && !first->explicit_huge) {
-		if (!reserve_slots(pages, wanted - had) ||
+		if (!soma__chunks_reserve(pages, wanted - had) ||
 		    !open_addresses(table + had * CHUNK, (wanted - had) * CHUNK))
 			return false;
-		add_chunks(pages, table + had * CHUNK, (wanted - had) * CHUNK,
-			   (struct soma__chunk){ .slack = true });
+		soma__chunks_add(pages, table + had * CHUNK, (wanted - had) * CHUNK,
+				 (struct soma__chunk){ .slack = true });
 	}
 	commit_table(pages, table, old, size);
 	return true;
@@ -408,13 +318,13 @@ table_explicit(struct soma__pages *pages, size_t size)
 	struct soma__chunk like = { .huge = true, .explicit_huge = true };
 	size_t room = chunks_for(size + size / 2) * CHUNK;
 
-	if (!pages->huge || room / CHUNK > UINT32_MAX || !reserve_slots(pages, room / CHUNK))
+	if (!pages->huge || room / CHUNK > UINT32_MAX || !soma__chunks_reserve(pages, room / CHUNK))
 		return NULL;
 	char *table = map_explicit_huge(room);
 	if (table == NULL)
 		return NULL;
 	like.range = (uint32_t)(room / CHUNK);
-	add_chunks(pages, table, room, like);
+	soma__chunks_add(pages, table, room, like);
 	return table;
 }
 
@@ -425,7 +335,7 @@ table_transparent(struct soma__pages *pages, size_t size)
 	size_t wanted = chunks_for(size), room = wanted * ROOM;
 	char *table;
 
-	if (room > UINT32_MAX || !reserve_slots(pages, wanted))
+	if (room > UINT32_MAX || !soma__chunks_reserve(pages, wanted))
 		return NULL;
 	while ((table = map_addresses(room * CHUNK, CHUNK)) == NULL)
 		if ((room /= 2) < wanted)
@@ -434,8 +344,8 @@ table_transparent(struct soma__pages *pages, size_t size)
 		munmap(table - page_size(), room * CHUNK + 2 * page_size());
 		return NULL;
 	}
-	add_chunks(pages, table, wanted * CHUNK,
-		   (struct soma__chunk){ .range = (uint32_t)room, .slack = true });
+	soma__chunks_add(pages, table, wanted * CHUNK,
+			 (struct soma__chunk){ .range = (uint32_t)room, .slack = true });
 	return table;
 }
 
@@ -458,13 +368,13 @@ void
 soma__pages_give(struct soma__pages *pages, void *table, size_t size)
 {
 	pthread_mutex_lock(&pages->mutex);
-	struct soma__chunk first = *chunk_of(pages, table);
+	struct soma__chunk first = *soma__chunk_of(pages, table);
 	size_t count = first.explicit_huge ? first.range : chunks_for(size);
 
 	pages->committed -= size;
 	pages->mapped -= count * CHUNK;
 	for (size_t i = 0; i < count; i++)
-		remove_slot(pages, chunk_of(pages, (char *)table + i * CHUNK));
+		soma__chunks_remove(pages, soma__chunk_of(pages, (char *)table + i * CHUNK));
 	unmap_range(&first);
 	pthread_mutex_unlock(&pages->mutex);
 }
@@ -518,6 +428,6 @@ soma__pages_fini(struct soma__pages *pages)
 	for (size_t i = 0; i < pages->slots; i++)
 		if (pages->table[i].range != 0)
 			unmap_range(&pages->table[i]);
-	free_table(pages, pages->table, pages->slots);
+	soma__chunks_free(pages);
 	pthread_mutex_destroy(&pages->mutex);
 }
