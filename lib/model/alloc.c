@@ -300,7 +300,7 @@ free_now(struct soma_model *model, struct soma__stream *stream, const uint32_t *
 		stream->pending_count++;
 		model->stats.pending_free_count++;
 		model->parked++;
-		soma__block_park(model, stream, name, position);
+		soma__pending_park(model, stream, name, position);
 	}
 }
 

@@ -86,13 +86,6 @@ soma__block_complete(struct soma_model *model, uint32_t name)
 	file_complete(model, name, soma__node_take(&model->index));
 }
 
-void
-soma__block_park(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t position)
-{
-	soma__pending_park(model, stream, name, soma__block_granules(model, soma__block_at(model, name)),
-			   position);
-}
-
 uint32_t
 soma__block_take(struct soma_model *model, uint32_t node_name, uint64_t granules)
 {

@@ -30,10 +30,8 @@ soma__blocks_reserve(struct soma_model *model)
 /* Makes the shelf if need be, with room for blocks of up to `granules`. */
 bool soma__shelf_make(struct soma_model *model, uint32_t shelf, uint64_t granules);
 
-/* A live or new block becomes free: complete or parked (node state). */
+/* A live or new block becomes a complete free one. */
 void soma__block_complete(struct soma_model *model, uint32_t block);
-void soma__block_park(struct soma_model *model, struct soma__stream *stream, uint32_t block,
-		      uint64_t position);
 
 /* A free block loses its node and its place on shelf, list and trees; it is left as a
  * live one of no account. */

@@ -101,10 +101,9 @@ soma__pending_unfile(struct soma_model *model, struct soma__stream *stream, uint
 		soma__pending_unfile_followed(model, stream, node, address, granules);
 }
 
-/* A block of no account, of the stream's latest free, becomes a free one on no shelf. */
+/* The block of the stream's latest free, of no account any more, becomes a free one on no shelf. */
 static HOT void
-soma__pending_park(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t granules,
-		   uint64_t position)
+soma__pending_park(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t position)
 {
 	struct soma__block *block = soma__block_at(model, name);
 	uint32_t pool = soma__segment_at(model, soma__block_segment(block))->pool;
@@ -115,10 +114,10 @@ soma__pending_park(struct soma_model *model, struct soma__stream *stream, uint32
 	node->tag = soma__tag(SOMA__NODE_PARKED, soma__own_shelf(model, soma__stream_slot(stream), pool));
 	node->position = position & (((uint64_t)1 << 48) - 1);
 	block->node = node_name;
-	block->size = granules < UINT32_MAX ? (uint32_t)granules : UINT32_MAX;
 	soma__block_set_kind(block, SOMA__BLOCK_FREE);
 	soma__pending_link(model, stream, node_name);
-	soma__pending_file(model, stream, node_name, soma__block_address(block), granules);
+	soma__pending_file(model, stream, node_name, soma__block_address(block),
+			   soma__sized_granules(model, block));
 }
 
 /* From now on keeps the stream's pending frees by size as well.  False without memory. */
