@@ -332,14 +332,14 @@ free_before_open(struct soma_model *model, struct soma__stream *stream, struct s
 	const struct soma__block *block = soma__block_at(model, name);
 	uint64_t address = soma__block_address(block), end = soma__sized_end(model, block);
 	uint64_t position = stream->submitted++;
+	unsigned pool = soma__segment_at(model, soma__block_segment(block))->pool;
 
 	soma__discharge(model, block, end - address);
 	soma__lookup_remove(&model->lookup, soma__lookup_place(&model->lookup, link), address);
 	if (soma__shelf_has_aside(shelf, shelf->open) && !soma__is_free(model, block->previous))
 		soma__keep_give_back(model, stream, shelf, name, position);
 	else
-		soma__keep_pending(model, stream, soma__segment_at(model, soma__block_segment(block))->pool, name,
-				   address, end, position, true);
+		soma__keep_pending(model, stream, pool, name, address, end, position, true);
 	return SOMA_STATUS_OK;
 }
 

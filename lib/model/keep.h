@@ -227,20 +227,6 @@ soma__keep_file(struct soma_model *model, const struct soma__keep *keep, uint32_
 	soma__keep_in(model, keep, joined.name, node_name, joined.address, joined.end, false);
 }
 
-/* The node of the stream's latest free. */
-static HOT uint32_t
-soma__pending_node(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t position,
-		   enum soma__node_state state)
-{
-	uint32_t node_name = soma__node_take(&model->index);
-	struct soma__node *node = soma__node_at(&model->index, node_name);
-
-	node->tag = soma__tag(state, soma__own_shelf(model, soma__stream_slot(stream), pool));
-	node->position = position & (((uint64_t)1 << 48) - 1);
-	soma__pending_link(model, stream, node_name);
-	return node_name;
-}
-
 /* The stream's latest free joined the block of this node. */
 static HOT void
 soma__pending_renew(struct soma_model *model, struct soma__stream *stream, uint32_t node_name,
@@ -278,7 +264,6 @@ soma__keep_pending(struct soma_model *model, struct soma__stream *stream, unsign
 
 /* The open block, while it is in no list, gives `granules` of its front to a new block, or takes
  * them back from the one before it: it keeps record and node. */
-
 static HOT void
 soma__keep_move(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint64_t address,
 		uint64_t end)

@@ -101,22 +101,32 @@ soma__pending_unfile(struct soma_model *model, struct soma__stream *stream, uint
 		soma__pending_unfile_followed(model, stream, node, address, granules);
 }
 
+/* The node of the stream's latest free. */
+static HOT uint32_t
+soma__pending_node(struct soma_model *model, struct soma__stream *stream, unsigned pool, uint64_t position,
+		   enum soma__node_state state)
+{
+	uint32_t node_name = soma__node_take(&model->index);
+	struct soma__node *node = soma__node_at(&model->index, node_name);
+
+	node->tag = soma__tag(state, soma__own_shelf(model, soma__stream_slot(stream), pool));
+	node->position = position & (((uint64_t)1 << 48) - 1);
+	soma__pending_link(model, stream, node_name);
+	return node_name;
+}
+
 /* The block of the stream's latest free, of no account any more, becomes a free one on no shelf. */
 static HOT void
 soma__pending_park(struct soma_model *model, struct soma__stream *stream, uint32_t name, uint64_t position)
 {
 	struct soma__block *block = soma__block_at(model, name);
 	uint32_t pool = soma__segment_at(model, soma__block_segment(block))->pool;
-	uint32_t node_name = soma__node_take(&model->index);
-	struct soma__node *node = soma__node_at(&model->index, node_name);
+	uint32_t node = soma__pending_node(model, stream, pool, position, SOMA__NODE_PARKED);
 
-	node->block = name;
-	node->tag = soma__tag(SOMA__NODE_PARKED, soma__own_shelf(model, soma__stream_slot(stream), pool));
-	node->position = position & (((uint64_t)1 << 48) - 1);
-	block->node = node_name;
+	soma__node_at(&model->index, node)->block = name;
+	block->node = node;
 	soma__block_set_kind(block, SOMA__BLOCK_FREE);
-	soma__pending_link(model, stream, node_name);
-	soma__pending_file(model, stream, node_name, soma__block_address(block),
+	soma__pending_file(model, stream, node, soma__block_address(block),
 			   soma__sized_granules(model, block));
 }
 
