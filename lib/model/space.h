@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The virtual space of a segmented pool: what of it is not in use are gaps without a record.
+ * The virtual space of a segmented pool: what of it is not in use is gaps without records.
  */
 #ifndef SOMA_LIB_MODEL_SPACE_H
 #define SOMA_LIB_MODEL_SPACE_H

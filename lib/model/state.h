@@ -4,8 +4,9 @@
  *
  * Blocks are in address order within their segment.  A block is 24 bytes; what only
  * free blocks need is in a node of 32.  A block ends where the next one begins; those that
- * are allocations or free know their sizes besides, so that the next one need not be read.  Segments, streams, shelves and trees hang off the
- * model; every record is in the model's arena.
+ * are allocations or free know their sizes besides, so that the next one need not be read.
+ * Segments, streams, shelves and trees hang off the model; every record is in the model's
+ * arena.
  *
  * A granule is the policy's alignment: addresses and sizes inside are granules.
  */
@@ -182,7 +183,8 @@ soma__block_end(const struct soma_model *model, const struct soma__block *block)
 	return soma__segment_at(model, soma__block_segment(block))->end;
 }
 
-/* The same of an allocation, live or queued, or of a free block that has its node: from its own record. */
+/* The same of an allocation, live or freed and waiting, or of a free block that has its node: from its
+ * own record.  A block of any other kind, or of no account, has no size there. */
 static inline uint64_t
 soma__sized_end(const struct soma_model *model, const struct soma__block *block)
 {
