@@ -234,7 +234,27 @@ START_TEST(a_free_that_was_just_made_pends)
 }
 END_TEST
 
-UNIT_MAIN("order", a_free_that_was_just_made_pends, a_block_is_ready_on_its_stream_once_that_executed_past_it,
+/* Nor that of a rule which comes after it. */
+START_TEST(a_rule_that_comes_later_finds_a_free_that_was_just_made)
+{
+	struct soma_model *m = model_of("strict", MIB);
+	uint64_t s = stream_of(m), t = stream_of(m);
+	struct soma_model_alloc a = alloc(m, MIB, s), b;
+
+	release(m, a, s);
+	ck_assert_int_eq(try_alloc(m, MIB, t), SOMA_STATUS_OUT_OF_DEVICE_MEMORY);
+	ck_ok(soma__model_set_reuse(m, SOMA_REUSE_INTERNAL));
+	b = alloc(m, MIB, t);
+	ck_assert_uint_eq(b.ptr, a.ptr);
+	ck_assert_uint_eq(b.wait_stream, s);
+	ck_assert_uint_eq(b.wait_seq, 2);
+	soma_model_destroy(m);
+}
+END_TEST
+
+UNIT_MAIN("order", a_free_that_was_just_made_pends,
+	  a_rule_that_comes_later_finds_a_free_that_was_just_made,
+	  a_block_is_ready_on_its_stream_once_that_executed_past_it,
 	  a_block_is_ready_elsewhere_after_waiting_past_its_allocation,
 	  an_event_beyond_what_was_submitted_is_refused, a_stale_event_proves_only_what_came_before_it,
 	  an_event_keeps_proving_the_frees_before_it_when_neighbours_follow,

@@ -185,7 +185,6 @@ can_be_taken(struct soma__slab *slab, uint32_t count)
 	return how == 0;
 }
 
-/* The next record's memory may well be there: a sanitizer would see nothing. */
 /* Nor does a synchronisation under `strict`, whose holes need records of their own. */
 START_TEST(a_synchronisation_out_of_records_releases_nothing)
 {
@@ -218,6 +217,7 @@ START_TEST(a_synchronisation_out_of_records_releases_nothing)
 }
 END_TEST
 
+/* The next record's memory may well be there: a sanitizer would see nothing. */
 START_TEST(under_sanitizers_no_record_can_be_taken_that_was_not_reserved)
 {
 	struct soma_model *model = created(NULL, 0);
