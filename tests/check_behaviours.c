@@ -426,7 +426,47 @@ START_TEST(a_block_that_is_just_large_enough_is_found_at_the_maximum)
 }
 END_TEST
 
-UNIT_MAIN("behaviours", behaviour_01_a_stream_reuses_its_own_free_without_synchronising,
+/* One block of 129 granules, then `count` of 128, then the rest of a split, of 128, all in one class and region:
+ * what a request of 129 gets when there is nothing else and no growing.  0: nothing. */
+static uint64_t
+taken_behind(unsigned count, uint64_t *first)
+{
+	const uint64_t granule = 512;
+	struct soma_model *m = model_of("strict", 64 * MIB);
+	struct soma_model_alloc blocks[40], last = { 0 }, behind;
+	uint64_t granules = 0;
+
+	for (unsigned i = 0; i < count + 2; i++) {
+		uint64_t n = i == 0 ? 129 : i <= count ? 128 : 328;
+
+		blocks[i] = alloc(m, n * granule, 0);
+		alloc(m, granule, 0); /* keeps neighbours apart */
+		granules += n + 1;
+	}
+	behind = alloc(m, 64 * MIB - granules * granule, 0);
+	for (unsigned i = 0; i < count + 2; i++)
+		release(m, blocks[i], 0);
+	ck_ok(soma_model_synchronize(m, 0));
+	ck_assert_uint_eq(alloc(m, 200 * granule, 0).ptr, blocks[count + 1].ptr);
+	soma_model_alloc(m, 129 * granule, 0, &last);
+	*first = blocks[0].ptr;
+	ck_assert_uint_gt(behind.ptr, last.ptr);
+	soma_model_destroy(m);
+	return last.ptr;
+}
+
+/* HACKING, "Alloc", 6: the rest, which was put there last, is one of them. */
+START_TEST(of_blocks_of_a_class_rounded_down_the_last_thirty_two_are_looked_at)
+{
+	uint64_t first;
+
+	ck_assert_uint_eq(taken_behind(30, &first), first);
+	ck_assert_uint_eq(taken_behind(31, &first), 0);
+}
+END_TEST
+
+UNIT_MAIN("behaviours", of_blocks_of_a_class_rounded_down_the_last_thirty_two_are_looked_at,
+	  behaviour_01_a_stream_reuses_its_own_free_without_synchronising,
 	  behaviour_02_an_unrelated_stream_grows_with_all_policies_off,
 	  behaviour_03_a_stream_that_waited_for_the_free_reuses_it,
 	  behaviour_04_an_event_from_before_the_free_does_not_prove_it,
