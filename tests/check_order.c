@@ -213,7 +213,6 @@ START_TEST(a_block_is_ready_elsewhere_after_waiting_past_its_allocation)
 }
 END_TEST
 
-/* Under `strict` a free waits for its records, and that is nobody's business. */
 START_TEST(a_free_that_was_just_made_pends)
 {
 	struct soma_model *m = model_of("strict", 0);
@@ -234,7 +233,6 @@ START_TEST(a_free_that_was_just_made_pends)
 }
 END_TEST
 
-/* Nor that of a rule which comes after it. */
 START_TEST(a_rule_that_comes_later_finds_a_free_that_was_just_made)
 {
 	struct soma_model *m = model_of("strict", MIB);

@@ -62,6 +62,28 @@ START_TEST(a_table_that_outgrows_its_addresses_moves)
 }
 END_TEST
 
+START_TEST(a_table_that_will_not_grow_takes_no_addresses_for_that)
+{
+	static const size_t sizes[] = { 100, 10 * KIB, 300 * KIB, 9 * MIB };
+	struct soma__arena *arena = new_arena();
+
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+		size_t mappings;
+		uint64_t before = address_space(&mappings);
+		char *table = soma__arena_make_table(arena, sizes[i]);
+
+		ck_assert_ptr_nonnull(table);
+		ck_assert_uint_eq((uintptr_t)table % 64, 0);
+		ck_assert(is_zero(table, sizes[i]));
+		ck_assert_uint_le(address_space(&mappings) - before, sizes[i] + 5 * MIB);
+		memset(table, 1, sizes[i]);
+		soma__arena_free_table(arena, table, sizes[i]);
+	}
+	ck_assert_ptr_null(soma__arena_make_table(arena, SIZE_MAX / 2));
+	soma__arena_destroy(arena);
+}
+END_TEST
+
 START_TEST(a_large_table_is_on_huge_pages_and_wastes_little)
 {
 	struct soma__arena *arena = new_arena();
@@ -164,6 +186,7 @@ END_TEST
 #endif
 
 UNIT_MAIN("tables", a_table_keeps_what_it_has_while_it_grows, a_table_that_outgrows_its_addresses_moves,
+	  a_table_that_will_not_grow_takes_no_addresses_for_that,
 	  a_large_table_is_on_huge_pages_and_wastes_little, tables_come_and_go_beside_each_other,
 #ifndef SOMA_SANITIZERS
 	  a_table_in_a_full_address_space_grows_as_far_as_it_goes,

@@ -287,10 +287,22 @@ soma__arena_free(struct soma__arena *arena, void *memory, size_t size)
 #define TABLE_MAX ((size_t)1 << 48)
 
 static void *
+new_table(struct soma__arena *arena, size_t size, bool grows)
+{
+	return size >= TABLE_MIN ? soma__pages_table(&arena->pages, size, grows)
+				 : from_jemalloc(arena, size, 64, MALLOCX_ZERO);
+}
+
+void *
+soma__arena_make_table(struct soma__arena *arena, size_t size)
+{
+	return result(arena, is_injected() || size > TABLE_MAX ? NULL : new_table(arena, size, false), size);
+}
+
+static void *
 move_table(struct soma__arena *arena, void *memory, size_t old, size_t size)
 {
-	void *table = size >= TABLE_MIN ? soma__pages_table(&arena->pages, size, old == 0)
-					: from_jemalloc(arena, size, 64, MALLOCX_ZERO);
+	void *table = new_table(arena, size, true);
 
 	if (table != NULL && old != 0)
 		memcpy(table, memory, old);

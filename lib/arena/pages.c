@@ -311,12 +311,13 @@ soma__pages_extend(struct soma__pages *pages, void *table, size_t old, size_t si
 	return done;
 }
 
-/* Huge pages that are set aside cannot be had one after the other at one address: half as many again. */
+/* Huge pages that are set aside cannot be had one after the other at one address: half as many again
+ * for a table that grows. */
 static char *
-table_explicit(struct soma__pages *pages, size_t size)
+table_explicit(struct soma__pages *pages, size_t size, bool grows)
 {
 	struct soma__chunk like = { .huge = true, .explicit_huge = true };
-	size_t room = chunks_for(size + size / 2) * CHUNK;
+	size_t room = chunks_for(grows ? size + size / 2 : size) * CHUNK;
 
 	if (!pages->huge || room / CHUNK > UINT32_MAX || !soma__chunks_reserve(pages, room / CHUNK))
 		return NULL;
@@ -328,11 +329,11 @@ table_explicit(struct soma__pages *pages, size_t size)
 	return table;
 }
 
-/* With addresses for a table that becomes ROOM times as large, if there are so many. */
+/* With addresses for a table that becomes ROOM times as large, if it may and there are so many. */
 static char *
-table_transparent(struct soma__pages *pages, size_t size)
+table_transparent(struct soma__pages *pages, size_t size, bool grows)
 {
-	size_t wanted = chunks_for(size), room = wanted * ROOM;
+	size_t wanted = chunks_for(size), room = grows ? wanted * ROOM : wanted;
 	char *table;
 
 	if (room > UINT32_MAX || !soma__chunks_reserve(pages, wanted))
@@ -350,15 +351,15 @@ table_transparent(struct soma__pages *pages, size_t size)
 }
 
 void *
-soma__pages_table(struct soma__pages *pages, size_t size, bool populate)
+soma__pages_table(struct soma__pages *pages, size_t size, bool grows)
 {
 	pthread_mutex_lock(&pages->mutex);
-	char *table = table_explicit(pages, size);
+	char *table = table_explicit(pages, size, grows);
 	if (table == NULL)
-		table = table_transparent(pages, size);
+		table = table_transparent(pages, size, grows);
 	if (table != NULL)
 		commit_table(pages, table, 0, size);
-	if (table != NULL && populate)
+	if (table != NULL && !grows)
 		(void)madvise(table, size, MADV_POPULATE_WRITE); /* since Linux 5.14 */
 	pthread_mutex_unlock(&pages->mutex);
 	return table;

@@ -72,12 +72,12 @@ void soma__pages_decommit(struct soma__pages *pages, void *address, size_t size)
 
 /*
  * A table: a range of which the front is in use, and which grows where it is.  What is
- * new reads as zero.  soma__pages_table() makes one, NULL without memory; with `populate`
- * because all of it will be written.  soma__pages_extend() makes it larger, unless its addresses
- * do not suffice or there is no memory; and soma__pages_give() gives it back.  The sizes are those
- * that it has.
+ * new reads as zero.  soma__pages_table() makes one, NULL without memory: one that grows, with
+ * addresses for that, or one of which all will be written.  soma__pages_extend() makes it larger, unless
+ * its addresses do not suffice or there is no memory; and soma__pages_give() gives it back.  The
+ * sizes are those that it has.
  */
-void *soma__pages_table(struct soma__pages *pages, size_t size, bool populate);
+void *soma__pages_table(struct soma__pages *pages, size_t size, bool grows);
 bool soma__pages_extend(struct soma__pages *pages, void *table, size_t old, size_t size);
 void soma__pages_give(struct soma__pages *pages, void *table, size_t size);
 

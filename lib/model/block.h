@@ -15,7 +15,7 @@
 #define SOMA__SEGMENT_BITS 22
 
 enum soma__block_kind {
-	SOMA__BLOCK_LIVE, /* or freed, and waiting in the queue or among the recent ones; or of no account */
+	SOMA__BLOCK_LIVE, /* or freed, and waiting in the queue; or of no account */
 	SOMA__BLOCK_FREE, /* it has a node */
 	SOMA__BLOCK_HOLE, /* a released part of a range */
 };

@@ -88,7 +88,6 @@ struct soma__queued {
 	uint32_t block;
 	uint32_t earlier; /* offered: the one before it with the same hash; gone unless it waits */
 	uint32_t place;   /* of its entry in the pointer lookup */
-	uint32_t unused;
 };
 
 /* queue.h; frees are numbered, and those from `oldest` up to `next` wait. */
