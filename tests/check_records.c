@@ -91,6 +91,28 @@ START_TEST(released_ranges_take_no_record_that_a_free_counts_on)
 }
 END_TEST
 
+/* What frees without a node need is kept for them as long as they are there, and no longer. */
+START_TEST(no_record_is_kept_for_frees_that_are_done)
+{
+	static const char *const policies[] = { "strict", "cuda", "pytorch", "soma" };
+
+	for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+		struct soma_model *model = created(soma_policy_preset(policies[i]), 0);
+		struct soma_model_alloc a[BLOCKS];
+
+		for (int j = 0; j < BLOCKS; j++)
+			ck_assert_int_eq(soma_model_alloc(model, 512, 0, &a[j]), SOMA_STATUS_OK);
+		for (int j = 0; j < BLOCKS; j++)
+			if (j % 3 != 0)
+				ck_assert_int_eq(soma_model_free(model, a[j].ptr, 0), SOMA_STATUS_OK);
+		ck_assert_uint_le(soma__unfiled(model), BLOCKS);
+		ck_assert_int_eq(soma_model_synchronize(model, 0), SOMA_STATUS_OK);
+		ck_assert_uint_eq(soma__unfiled(model), 0);
+		soma_model_destroy(model);
+	}
+}
+END_TEST
+
 START_TEST(segments_too_large_for_any_address_are_refused)
 {
 	struct soma_policy policy = *soma_policy_preset("cuda");
@@ -365,7 +387,7 @@ START_TEST(outputs_are_written_only_as_far_as_the_caller_knows_them)
 END_TEST
 
 UNIT_MAIN("records", streams_created_between_frees_take_no_record_that_a_free_counts_on,
-	  released_ranges_take_no_record_that_a_free_counts_on,
+	  released_ranges_take_no_record_that_a_free_counts_on, no_record_is_kept_for_frees_that_are_done,
 	  segments_too_large_for_any_address_are_refused, a_free_that_fails_joins_no_order,
 	  an_allocation_out_of_records_releases_nothing, a_synchronisation_out_of_records_releases_nothing,
 	  under_sanitizers_no_record_can_be_taken_that_was_not_reserved,
