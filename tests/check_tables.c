@@ -70,7 +70,7 @@ START_TEST(a_table_that_will_not_grow_takes_no_addresses_for_that)
 	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
 		size_t mappings;
 		uint64_t before = address_space(&mappings);
-		char *table = soma__arena_make_table(arena, sizes[i]);
+		char *table = soma__arena_full_table(arena, sizes[i]);
 
 		ck_assert_ptr_nonnull(table);
 		ck_assert_uint_eq((uintptr_t)table % 64, 0);
@@ -79,7 +79,7 @@ START_TEST(a_table_that_will_not_grow_takes_no_addresses_for_that)
 		memset(table, 1, sizes[i]);
 		soma__arena_free_table(arena, table, sizes[i]);
 	}
-	ck_assert_ptr_null(soma__arena_make_table(arena, SIZE_MAX / 2));
+	ck_assert_ptr_null(soma__arena_full_table(arena, SIZE_MAX / 2));
 	soma__arena_destroy(arena);
 }
 END_TEST

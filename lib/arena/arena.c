@@ -294,7 +294,7 @@ new_table(struct soma__arena *arena, size_t size, bool grows)
 }
 
 void *
-soma__arena_make_table(struct soma__arena *arena, size_t size)
+soma__arena_full_table(struct soma__arena *arena, size_t size)
 {
 	return result(arena, is_injected() || size > TABLE_MAX ? NULL : new_table(arena, size, false), size);
 }

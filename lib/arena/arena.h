@@ -47,7 +47,7 @@ void soma__arena_free(struct soma__arena *arena, void *memory, size_t size);
 void *soma__arena_grow_table(struct soma__arena *arena, void *memory, size_t old, size_t size);
 
 /* A table of zeros, aligned to 64, all of which will be written, and which will not grow. */
-void *soma__arena_make_table(struct soma__arena *arena, size_t size);
+void *soma__arena_full_table(struct soma__arena *arena, size_t size);
 
 /* `size` is what it has.  NULL is allowed. */
 void soma__arena_free_table(struct soma__arena *arena, void *memory, size_t size);

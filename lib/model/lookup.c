@@ -217,10 +217,10 @@ soma__lookup_grow(struct soma__lookup *lookup, const struct soma__slab *blocks, 
 	struct soma__lookup wider = { .count = next_count(lookup->count) };
 
 	wider.grow_at = wider.count / 4 * 3 * SOMA__LINE_ENTRIES;
-	wider.lines = soma__arena_make_table(arena, (size_t)wider.count * sizeof *wider.lines);
+	wider.lines = soma__arena_full_table(arena, (size_t)wider.count * sizeof *wider.lines);
 	if (wider.lines == NULL)
 		return false;
-	wider.passed = soma__arena_make_table(arena, wider.count);
+	wider.passed = soma__arena_full_table(arena, wider.count);
 	if (wider.passed == NULL) {
 		soma__arena_free_table(arena, wider.lines, (size_t)wider.count * sizeof *wider.lines);
 		return false;
