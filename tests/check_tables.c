@@ -183,6 +183,22 @@ START_TEST(a_table_in_a_full_address_space_grows_as_far_as_it_goes)
 }
 END_TEST
 
+/* Many small ones, and room for what else the process wants. */
+START_TEST(tables_leave_addresses_to_others_where_they_are_limited)
+{
+	struct soma__arena *arena = new_arena();
+	void *others;
+
+	limit_address_space(48 * MIB);
+	for (int i = 0; i < 8; i++)
+		grown_table(arena, NULL, 0, 300 * KIB);
+	others = mmap(NULL, 16 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(others, MAP_FAILED);
+	munmap(others, 16 * MIB);
+	soma__arena_destroy(arena);
+}
+END_TEST
+
 #endif
 
 UNIT_MAIN("tables", a_table_keeps_what_it_has_while_it_grows, a_table_that_outgrows_its_addresses_moves,
@@ -190,5 +206,6 @@ UNIT_MAIN("tables", a_table_keeps_what_it_has_while_it_grows, a_table_that_outgr
 	  a_large_table_is_on_huge_pages_and_wastes_little, tables_come_and_go_beside_each_other,
 #ifndef SOMA_SANITIZERS
 	  a_table_in_a_full_address_space_grows_as_far_as_it_goes,
+	  tables_leave_addresses_to_others_where_they_are_limited,
 #endif
 	  a_table_that_cannot_grow_stays_as_it_is)

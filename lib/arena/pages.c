@@ -10,6 +10,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/arena/chunks.h"
@@ -329,18 +330,31 @@ table_explicit(struct soma__pages *pages, size_t size, bool grows)
 	return table;
 }
 
+/* The chunks of addresses for a table that may grow.  Under a limit they do cost: what it may come to need
+ * would be missing to the next table, and to the process. */
+static size_t
+room_for(size_t wanted)
+{
+	struct rlimit limit;
+	bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+
+	return limited ? wanted + wanted / 2 : wanted * ROOM;
+}
+
 /* With addresses for a table that becomes ROOM times as large, if it may and there are so many. */
 static char *
 table_transparent(struct soma__pages *pages, size_t size, bool grows)
 {
-	size_t wanted = chunks_for(size), room = grows ? wanted * ROOM : wanted;
+	size_t wanted = chunks_for(size), room = grows ? room_for(wanted) : wanted;
 	char *table;
 
 	if (room > UINT32_MAX || !soma__chunks_reserve(pages, wanted))
 		return NULL;
-	while ((table = map_addresses(room * CHUNK, CHUNK)) == NULL)
-		if ((room /= 2) < wanted)
+	while ((table = map_addresses(room * CHUNK, CHUNK)) == NULL) {
+		if (room == wanted)
 			return NULL;
+		room = room / 2 > wanted ? room / 2 : wanted;
+	}
 	if (!open_addresses(table, wanted * CHUNK)) {
 		munmap(table - page_size(), room * CHUNK + 2 * page_size());
 		return NULL;
