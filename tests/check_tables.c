@@ -62,6 +62,26 @@ START_TEST(a_table_that_outgrows_its_addresses_moves)
 }
 END_TEST
 
+/* Neither when it is new and large, nor when it moves with what was never written. */
+START_TEST(a_table_takes_no_memory_where_nothing_was_written)
+{
+	struct soma__arena *arena = new_arena();
+	unsigned char *large = soma__arena_grow_table(arena, NULL, 0, 40 * MIB), *same, *moved;
+	unsigned char *table = grown_table(arena, NULL, 0, 256 * KIB);
+
+	ck_assert_ptr_nonnull(large);
+	same = soma__arena_grow_table(arena, table, 256 * KIB, 60 * MIB);
+	ck_assert_ptr_eq(same, table);
+	moved = soma__arena_grow_table(arena, same, 60 * MIB, 70 * MIB);
+	ck_assert_ptr_nonnull(moved);
+	ck_assert_uint_eq(moved[1021], (unsigned char)(1021 * 7 + 1));
+	ck_assert_uint_lt(info_of(arena).resident, 10 * MIB);
+	soma__arena_free_table(arena, moved, 70 * MIB);
+	soma__arena_free_table(arena, large, 40 * MIB);
+	soma__arena_destroy(arena);
+}
+END_TEST
+
 START_TEST(a_table_that_will_not_grow_takes_no_addresses_for_that)
 {
 	static const size_t sizes[] = { 100, 10 * KIB, 300 * KIB, 9 * MIB };
@@ -79,6 +99,8 @@ START_TEST(a_table_that_will_not_grow_takes_no_addresses_for_that)
 		memset(table, 1, sizes[i]);
 		soma__arena_free_table(arena, table, sizes[i]);
 	}
+	soma__arena_fail_nth(1);
+	ck_assert_ptr_null(soma__arena_full_table(arena, 100));
 	ck_assert_ptr_null(soma__arena_full_table(arena, SIZE_MAX / 2));
 	soma__arena_destroy(arena);
 }
@@ -202,6 +224,7 @@ END_TEST
 #endif
 
 UNIT_MAIN("tables", a_table_keeps_what_it_has_while_it_grows, a_table_that_outgrows_its_addresses_moves,
+	  a_table_takes_no_memory_where_nothing_was_written,
 	  a_table_that_will_not_grow_takes_no_addresses_for_that,
 	  a_large_table_is_on_huge_pages_and_wastes_little, tables_come_and_go_beside_each_other,
 #ifndef SOMA_SANITIZERS

@@ -286,6 +286,21 @@ soma__arena_free(struct soma__arena *arena, void *memory, size_t size)
 #define TABLE_MIN ((size_t)256 << 10)
 #define TABLE_MAX ((size_t)1 << 48)
 
+/* What was never written costs no memory, and neither does its copy. */
+#define COPIED_AT_ONCE ((size_t)4096)
+
+static void
+copy_table(char *to, const char *from, size_t size)
+{
+	size_t part;
+
+	for (size_t at = 0; at < size; at += part) {
+		part = size - at < COPIED_AT_ONCE ? size - at : COPIED_AT_ONCE;
+		if (from[at] != 0 || memcmp(from + at, from + at + 1, part - 1) != 0)
+			memcpy(to + at, from + at, part);
+	}
+}
+
 static void *
 new_table(struct soma__arena *arena, size_t size, bool grows)
 {
@@ -304,10 +319,10 @@ move_table(struct soma__arena *arena, void *memory, size_t old, size_t size)
 {
 	void *table = new_table(arena, size, true);
 
-	if (table != NULL && old != 0)
-		memcpy(table, memory, old);
-	if (table != NULL)
+	if (table != NULL && old != 0) {
+		copy_table(table, memory, old);
 		soma__arena_free_table(arena, memory, old);
+	}
 	return table;
 }
 

@@ -42,11 +42,12 @@ void soma__arena_free(struct soma__arena *arena, void *memory, size_t size);
 /*
  * A table: `old` bytes at `memory` (NULL and 0: none yet) become `size`, which is more, aligned
  * to 64; what is new is zero.  A large one mostly grows where it is, by pages, so that it may
- * grow in small steps; but it may also move.  NULL without memory, and the table is as it was.
+ * grow in small steps; but it may also move.  What is not written takes no memory, or little.
+ * NULL without memory, and the table is as it was.
  */
 void *soma__arena_grow_table(struct soma__arena *arena, void *memory, size_t old, size_t size);
 
-/* A table of zeros, aligned to 64, all of which will be written, and which will not grow. */
+/* A table of zeros, aligned to 64, all of which will be written soon, and which will not grow. */
 void *soma__arena_full_table(struct soma__arena *arena, size_t size);
 
 /* `size` is what it has.  NULL is allowed. */
