@@ -278,19 +278,29 @@ count_free(struct soma_model *model)
 	model->stats.free_count++;
 }
 
+/* The allocation with this link leaves the accounts and the lookup; its block, as it was. */
+static HOT const struct soma__block *
+end_allocation(struct soma_model *model, const uint32_t *link)
+{
+	const struct soma__block *block = soma__block_at(model, *link);
+
+	soma__discharge(model, block, soma__sized_granules(model, block));
+	soma__lookup_remove(&model->lookup, soma__lookup_place(&model->lookup, link),
+			    soma__block_address(block));
+	return block;
+}
+
 /* Without a queue. */
 static void
 free_now(struct soma_model *model, struct soma__stream *stream, const uint32_t *link)
 {
 	uint32_t name = *link;
-	const struct soma__block *block = soma__block_at(model, name);
+	const struct soma__block *block = end_allocation(model, link);
 	const struct soma__segment *segment = soma__segment_at(model, soma__block_segment(block));
 	uint64_t address = soma__block_address(block), end = soma__sized_end(model, block);
 	bool same = (model->policy.reuse & SOMA_REUSE_SAME_STREAM) != 0;
 	uint64_t position = stream->submitted++;
 
-	soma__discharge(model, block, end - address);
-	soma__lookup_remove(&model->lookup, soma__lookup_place(&model->lookup, link), address);
 	if (same && !model->policy.per_stream) {
 		soma__keep_pending(model, stream, segment->pool, name, address, end, position, false);
 	} else if (same && segment->stream == stream->id) {
@@ -329,13 +339,11 @@ free_before_open(struct soma_model *model, struct soma__stream *stream, struct s
 		 const uint32_t *link)
 {
 	uint32_t name = *link;
-	const struct soma__block *block = soma__block_at(model, name);
+	const struct soma__block *block = end_allocation(model, link);
 	uint64_t address = soma__block_address(block), end = soma__sized_end(model, block);
 	uint64_t position = stream->submitted++;
 	unsigned pool = soma__segment_at(model, soma__block_segment(block))->pool;
 
-	soma__discharge(model, block, end - address);
-	soma__lookup_remove(&model->lookup, soma__lookup_place(&model->lookup, link), address);
 	if (soma__shelf_has_aside(shelf, shelf->open) && !soma__is_free(model, block->previous))
 		soma__keep_give_back(model, stream, shelf, name, position);
 	else

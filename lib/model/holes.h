@@ -38,10 +38,9 @@ soma__is_hole(const struct soma_model *model, uint32_t block)
 static inline bool
 soma__is_complete(const struct soma_model *model, uint32_t name)
 {
-	const struct soma__block *block = soma__block_at(model, name);
-
-	return name != 0 && soma__block_kind(block) == SOMA__BLOCK_FREE &&
-	       soma__node_state(soma__node_at(&model->index, block->node)) == SOMA__NODE_COMPLETE;
+	return soma__is_free(model, name) &&
+	       soma__node_state(soma__node_at(&model->index, soma__block_at(model, name)->node)) ==
+		       SOMA__NODE_COMPLETE;
 }
 
 struct soma__reach soma__hole_reach(const struct soma_model *model, uint32_t hole);

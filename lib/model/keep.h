@@ -57,6 +57,28 @@ soma__block_split(struct soma_model *model, uint32_t name, uint64_t granules)
 	return rest_name;
 }
 
+/* A new live block of the front of another, whose record stays that of the rest.  (What is written to the
+ * block before it nobody waits for; to read it would be to wait.) */
+static HOT uint32_t
+soma__block_cut_front(struct soma_model *model, uint32_t rest_name, uint64_t granules)
+{
+	uint32_t name = soma__slab_take(&model->blocks, sizeof(struct soma__block), SOMA__NAME_UNIT);
+	struct soma__block *block = soma__block_at(model, name), *rest = soma__block_at(model, rest_name);
+	uint32_t previous = rest->previous;
+
+	block->head = rest->head;
+	soma__block_set_kind(block, SOMA__BLOCK_LIVE);
+	block->previous = previous;
+	block->next = rest_name;
+	rest->previous = name;
+	rest->head += granules;
+	if (previous != 0)
+		soma__block_at(model, previous)->next = name;
+	else
+		soma__segment_at(model, soma__block_segment(rest))->first = name;
+	return name;
+}
+
 /* Takes the record of a block out; its addresses fall to the block before it. */
 static HOT void
 soma__block_erase(struct soma_model *model, uint32_t name)
@@ -154,22 +176,15 @@ soma__keep_drop(struct soma_model *model, const struct soma__keep *keep, uint32_
 	soma__node_give(&model->index, node_name);
 }
 
-static HOT bool
-soma__is_free(const struct soma_model *model, uint32_t name)
-{
-	return name != 0 && soma__block_kind(soma__block_at(model, name)) == SOMA__BLOCK_FREE;
-}
-
 /* Can this neighbour join a block whose node has the tag? */
 static HOT bool
 soma__keep_joins(const struct soma_model *model, uint32_t tag, uint64_t barrier, uint32_t neighbour)
 {
-	const struct soma__block *block = soma__block_at(model, neighbour);
 	const struct soma__node *node;
 
-	if (neighbour == 0 || soma__block_kind(block) != SOMA__BLOCK_FREE)
+	if (!soma__is_free(model, neighbour))
 		return false;
-	node = soma__node_at(&model->index, block->node);
+	node = soma__node_at(&model->index, soma__block_at(model, neighbour)->node);
 	return node->tag == tag && (barrier == 0 || node->position >= barrier);
 }
 
@@ -262,18 +277,17 @@ soma__keep_pending(struct soma_model *model, struct soma__stream *stream, unsign
 	soma__keep_in(model, &keep, joined.name, joined.node, joined.address, joined.end, open);
 }
 
-/* The open block, while it is in no list, gives `granules` of its front to a new block, or takes
- * them back from the one before it: it keeps record and node. */
+/* The open block, which is in no list, began at `before` and now begins elsewhere: its front was taken, or
+ * came back.  It keeps record and node. */
 static HOT void
-soma__keep_move(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint64_t address,
-		uint64_t end)
+soma__keep_moved(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint64_t before,
+		 uint64_t end)
 {
 	struct soma__block *open = soma__block_at(model, name);
-	uint64_t before = soma__block_address(open);
+	uint64_t address = soma__block_address(open);
 
 	if (keep->state != SOMA__NODE_COMPLETE)
 		soma__pending_unfile(model, keep->stream, open->node, before, end - before);
-	open->head += address - before;
 	soma__block_set_size(open, end - address);
 	soma__bins_move(&model->index, keep->shelf, address, end - address);
 	if (keep->state != SOMA__NODE_COMPLETE)
@@ -284,23 +298,14 @@ static HOT uint32_t
 soma__keep_cut(struct soma_model *model, const struct soma__keep *keep, uint32_t name, uint64_t address,
 	       uint64_t granules, uint64_t end)
 {
-	uint32_t taken_name = soma__slab_take(&model->blocks, sizeof(struct soma__block), SOMA__NAME_UNIT);
-	struct soma__block *open = soma__block_at(model, name), *taken = soma__block_at(model, taken_name);
-	uint32_t previous = open->previous;
+	const struct soma__block *open = soma__block_at(model, name);
+	uint32_t taken;
 
-	if (keep->state == SOMA__NODE_COMPLETE && previous == 0 && open->next == 0)
+	if (keep->state == SOMA__NODE_COMPLETE && open->previous == 0 && open->next == 0)
 		soma__segment_set_idle(model, soma__block_segment(open), false);
-	taken->head = open->head;
-	soma__block_set_kind(taken, SOMA__BLOCK_LIVE);
-	taken->previous = previous;
-	taken->next = name;
-	open->previous = taken_name;
-	if (previous != 0)
-		soma__block_at(model, previous)->next = taken_name;
-	else
-		soma__segment_at(model, soma__block_segment(open))->first = taken_name;
-	soma__keep_move(model, keep, name, address + granules, end);
-	return taken_name;
+	taken = soma__block_cut_front(model, name, granules);
+	soma__keep_moved(model, keep, name, address, end);
+	return taken;
 }
 
 /* The live block before the open one of the stream's own shelf joins it, and nothing else. */
@@ -311,10 +316,12 @@ soma__keep_give_back(struct soma_model *model, struct soma__stream *stream, stru
 	const struct soma__keep keep = { .shelf = shelf, .stream = stream, .state = SOMA__NODE_PENDING };
 	const struct soma__block *block = soma__block_at(model, name);
 	uint32_t next = block->next;
-	uint64_t end = soma__sized_end(model, soma__block_at(model, next));
+	struct soma__block *open = soma__block_at(model, next);
+	uint64_t before = soma__block_address(open), end = soma__sized_end(model, open);
 
-	soma__pending_renew(model, stream, keep.shelf->open, position);
-	soma__keep_move(model, &keep, next, soma__block_address(block), end);
+	open->head -= before - soma__block_address(block);
+	soma__pending_renew(model, stream, shelf->open, position);
+	soma__keep_moved(model, &keep, next, before, end);
 	soma__block_erase(model, name);
 }
 

@@ -17,13 +17,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 #include "lib/arena/arena.h"
 #include "lib/model/block.h"
 #include "lib/model/slab.h"
+#include "lib/model/words.h"
 
 #define SOMA__LINE_ENTRIES 8
 #define SOMA__LINE_WORDS (2 * SOMA__LINE_ENTRIES)
@@ -96,11 +93,8 @@ soma__lookup_line(const struct soma__lookup *lookup, uint64_t hash)
 	return (uint32_t)((hash >> 32) * lookup->count >> 32);
 }
 
-/*
- * The first of a line's hashes that has this value, or SOMA__LINE_ENTRIES; and storing one.
- * With vectors in both: a vector read from what was just stored as a word would wait until
- * that store is done.
- */
+/* The first of a line's hashes that has this value, or SOMA__LINE_ENTRIES.  They are stored by
+ * soma__words_set(). */
 #ifdef __SSE2__
 
 static HOT unsigned
@@ -114,16 +108,6 @@ soma__line_find(const uint32_t hash[SOMA__LINE_ENTRIES], uint32_t value)
 	return (unsigned)__builtin_ctz(bytes | 1U << 2 * SOMA__LINE_ENTRIES) / 2;
 }
 
-static HOT void
-soma__line_set(uint32_t hash[SOMA__LINE_ENTRIES], unsigned i, uint32_t value)
-{
-	__m128i *half = (__m128i *)(void *)&hash[i & 4];
-	__m128i place = _mm_cmpeq_epi32(_mm_set1_epi32((int)(i & 3)), _mm_setr_epi32(0, 1, 2, 3));
-	__m128i others = _mm_andnot_si128(place, _mm_load_si128(half));
-
-	_mm_store_si128(half, _mm_or_si128(others, _mm_and_si128(place, _mm_set1_epi32((int)value))));
-}
-
 #else
 
 static HOT unsigned
@@ -134,12 +118,6 @@ soma__line_find(const uint32_t hash[SOMA__LINE_ENTRIES], uint32_t value)
 	while (i < SOMA__LINE_ENTRIES && hash[i] != value)
 		i++;
 	return i;
-}
-
-static HOT void
-soma__line_set(uint32_t hash[SOMA__LINE_ENTRIES], unsigned i, uint32_t value)
-{
-	hash[i] = value;
 }
 
 #endif
@@ -213,7 +191,7 @@ soma__lookup_enter(struct soma__lookup *lookup, uint64_t hash, uint32_t link)
 		line = &lookup->lines[number];
 		empty = soma__line_find(line->hash, 0);
 	}
-	soma__line_set(line->hash, empty, soma__hash_lower(hash));
+	soma__words_set(line->hash, empty, soma__hash_lower(hash));
 	line->link[empty] = link;
 	lookup->used++;
 	return number;
@@ -235,7 +213,7 @@ soma__lookup_remove(struct soma__lookup *lookup, uint32_t place, uint64_t granul
 {
 	uint32_t number = place / SOMA__LINE_WORDS, own = soma__lookup_line(lookup, soma__lookup_hash(granule));
 
-	soma__line_set(lookup->lines[number].hash, place % SOMA__LINE_ENTRIES, 0);
+	soma__words_set(lookup->lines[number].hash, place % SOMA__LINE_ENTRIES, 0);
 	lookup->used--;
 	if (__builtin_expect(own != number, 0))
 		soma__lookup_come_back(lookup, own, number);

@@ -35,26 +35,6 @@ hole_of(const struct soma_model *model, uint32_t name)
 	return soma__firstfit_of(&model->holes, block->node, soma__block_address(block));
 }
 
-/* A new live block of the front of a hole, whose record stays that of the rest.  (What is written to
- * the block before it nobody waits for; to read it would be to wait.) */
-static uint32_t
-cut_front(struct soma_model *model, uint32_t hole, uint64_t granules)
-{
-	uint32_t name = soma__slab_take(&model->blocks, sizeof(struct soma__block), SOMA__NAME_UNIT);
-	struct soma__block *block = soma__block_at(model, name), *rest = soma__block_at(model, hole);
-
-	block->head = soma__block_head(soma__block_address(rest), model->range, SOMA__BLOCK_LIVE);
-	block->previous = rest->previous;
-	block->next = hole;
-	if (rest->previous != 0)
-		soma__block_at(model, rest->previous)->next = name;
-	else
-		soma__segment_at(model, model->range)->first = name;
-	rest->previous = name;
-	rest->head += granules;
-	return name;
-}
-
 static HOT uint32_t
 take_hole(struct soma_model *model, struct soma__spot hole, uint64_t granules)
 {
@@ -65,7 +45,7 @@ take_hole(struct soma_model *model, struct soma__spot hole, uint64_t granules)
 	soma__lookup_fetch(&model->lookup, soma__firstfit_address(holes, hole));
 	if (soma__firstfit_granules(holes, hole) > granules) {
 		soma__firstfit_cut(holes, hole, granules);
-		name = cut_front(model, name, granules);
+		name = soma__block_cut_front(model, name, granules);
 	} else {
 		soma__firstfit_remove(holes, hole);
 		soma__block_set_kind(soma__block_at(model, name), SOMA__BLOCK_LIVE);

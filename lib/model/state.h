@@ -167,6 +167,13 @@ soma__block_at(const struct soma_model *model, uint32_t block)
 	return soma__slab_at(&model->blocks, block, SOMA__NAME_UNIT);
 }
 
+/* Is there a block of this name, and free? */
+static inline bool
+soma__is_free(const struct soma_model *model, uint32_t name)
+{
+	return name != 0 && soma__block_kind(soma__block_at(model, name)) == SOMA__BLOCK_FREE;
+}
+
 static inline struct soma__segment *
 soma__segment_at(const struct soma_model *model, uint32_t segment)
 {

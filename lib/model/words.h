@@ -67,9 +67,10 @@ soma__words_most(const uint32_t words[SOMA__WORDS])
 	return (uint32_t)_mm_cvtsi128_si32(_mm_castps_si128(most));
 }
 
-/* As a vector: one that is read from what was just stored as a word would wait for that store. */
+/* Of any aligned words, as a vector: one that is read from what was just stored as a word would wait for
+ * that store. */
 static inline void
-soma__words_set(uint32_t words[SOMA__WORDS], uint32_t i, uint32_t word)
+soma__words_set(uint32_t *words, uint32_t i, uint32_t word)
 {
 	__m128i *four = (__m128i *)(void *)(words + (i & ~3U));
 	__m128i place = _mm_cmpeq_epi32(_mm_set1_epi32((int)(i & 3)), _mm_setr_epi32(0, 1, 2, 3));
@@ -81,7 +82,7 @@ soma__words_set(uint32_t words[SOMA__WORDS], uint32_t i, uint32_t word)
 #else
 
 static inline void
-soma__words_set(uint32_t words[SOMA__WORDS], uint32_t i, uint32_t word)
+soma__words_set(uint32_t *words, uint32_t i, uint32_t word)
 {
 	words[i] = word;
 }
